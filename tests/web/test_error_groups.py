@@ -121,6 +121,21 @@ def test_failed_jobs_are_retried_after_a_confirmation(
     assert "No job of this group is failed now." in get(operator, f"/errors/{group}/retry")
 
 
+def test_a_form_that_is_sent_twice_is_carried_out_once(
+    group: int, operator: Browser, queue: JobQueue, connection: Connection[Any], app: Treadle
+) -> None:
+    found = re.search('name="act" value="([^"]+)"', get(operator, f"/errors/{group}/retry"))
+    assert found
+    operator.post(f"/errors/{group}/retry", {"act": found[1]})
+    for job in queue.claim(["a"]):
+        queue.fail(job, "ValueError: order 9 <b>is</b> gone", final=True)
+    count_now(app)
+    again = operator.post(f"/errors/{group}/retry", {"act": found[1]})
+    assert again.status_code == 409
+    assert statuses(connection) == {"failed": 3, "pending": 1}
+    assert connection.execute("select count(*) from audit where begins").fetchone() == (1,)
+
+
 def test_pending_retries_are_cancelled(group: int, operator: Browser, connection: Connection[Any]) -> None:
     assert "<h1>Cancel 1 job</h1>" in get(operator, f"/errors/{group}/cancel")
     operator.post(f"/errors/{group}/cancel")
@@ -190,21 +205,17 @@ def test_the_api_changes_groups(group: int, program: Browser, connection: Connec
 # Live
 
 
-async def test_the_list_is_live(app: Treadle, queue: JobQueue, dashboard: Server, group: int) -> None:
-    headers = {"authorization": f"Bearer {VIEWER}"}
-    async with httpx.AsyncClient(base_url=dashboard.url, headers=headers) as client:
-        async with client.stream("GET", "/live/errors?order=failures") as stream:
-            async for message in messages(stream):
-                html = json.loads(message.data)["html"].get("errors", "")
-                if "TypeError" in html:
-                    break
-                if html:
-                    fail(queue, ["TypeError: x"], "b")
-                    count_now(app)
-        async with client.stream("GET", f"/live/errors/{group}") as stream:
-            async for message in messages(stream):
-                assert set(json.loads(message.data)["html"]) == {"group-state", "group-jobs"}
-                break
+def test_the_pages_are_live(app: Treadle, queue: JobQueue, dashboard: Server, group: int) -> None:
+    with httpx.stream("GET", f"{dashboard.url}/live/errors?order=failures", timeout=60) as response:
+        updates = messages(response)
+        assert "ValueError" in next(updates).data["html"]["errors"]
+        fail(queue, ["TypeError: x"], "b")
+        count_now(app)
+        while "errors" not in (update := next(updates)).data["html"]:
+            pass
+        assert "TypeError" in update.data["html"]["errors"]
+    with httpx.stream("GET", f"{dashboard.url}/live/errors/{group}", timeout=60) as response:
+        assert next(messages(response)).data["html"].keys() == {"group-state", "group-jobs"}
 
 
 def test_the_bars_of_a_trend() -> None:

@@ -1,9 +1,11 @@
 """Groups of failed attempts: what they are, and changes of all jobs of one, in chunks as in bulk.py."""
 
+import re
 from collections.abc import AsyncIterator, Generator, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from operator import add
 from typing import Any, NamedTuple, TypeAlias
+from uuid import UUID, uuid4
 
 from treadle.db.database import Database
 from treadle.db.queries import error_groups as group_queries
@@ -12,10 +14,10 @@ from treadle.db.queries.error_groups import GroupFilter, Place
 from treadle.db.queries.operations import CHUNK, change_jobs
 from treadle.db.query import Query
 from treadle.db.script import adrive, aiterate, drive, iterate
-from treadle.operations.bulk import COUNT_LIMIT, Counts
+from treadle.operations.bulk import COUNT_LIMIT, Counts, counted
 from treadle.words.changes import Action, ChangeResult
 from treadle.words.error_group import ErrorGroups, GroupDetails, GroupJobs
-from treadle.words.errors import InvalidArgument
+from treadle.words.errors import InvalidArgument, shown
 from treadle.words.overview import Total
 from treadle.words.status import Status
 
@@ -32,6 +34,9 @@ class Order(NamedTuple):
     action: Action
     actor: str
     reason: str | None
+    act: UUID
+    """What the audit calls it: it is begun once, and later chunks continue it."""
+    continues: bool
 
     def checked(self) -> "Order":
         if self.action not in STATUSES:
@@ -61,7 +66,7 @@ class GroupChange:
         self, database: Database, group_id: int, action: Action, actor: str, reason: str | None = None
     ) -> None:
         self._database = database
-        self._order = Order(group_id, action, actor, reason).checked()
+        self._order = Order(group_id, action, actor, reason, uuid4(), True).checked()
 
     def __iter__(self) -> Iterator[Counts]:
         return iterate(self._script(), self._database.run)
@@ -79,13 +84,26 @@ class GroupChange:
 
 
 async def achange_chunk(
-    database: Database, group_id: int, action: Action, actor: str, reason: str | None = None, after: str | None = None
+    database: Database,
+    group_id: int,
+    action: Action,
+    actor: str,
+    reason: str | None = None,
+    after: str | None = None,
+    act: UUID | None = None,
 ) -> tuple[Counts, str | None]:
-    """Change one chunk. Returns its counts and the cursor of the next chunk, or None if this was the last."""
-    order = Order(group_id, action, actor, reason).checked()
-    place = None if after is None else Place.read(after)
+    """Change one chunk. Returns its counts and the cursor of the next chunk, or None if this was the last.
+
+    Raises ActRepeated if the first chunk of `act` was changed before."""
+    place = None
+    if after is not None:
+        begun, _, rest = after.partition("~")
+        if not re.fullmatch("[0-9a-f]{32}", begun):
+            raise InvalidArgument(f"after must be the cursor that the previous chunk returned, got {shown(after)}")
+        act, place = UUID(begun), Place.read(rest)
+    order = Order(group_id, action, actor, reason, act or uuid4(), after is not None).checked()
     counts, following = await adrive(_next_chunk(order, place), database.arun)
-    return counts, None if following is None else str(following)
+    return counts, None if following is None else f"{order.act.hex}~{following}"
 
 
 def count_jobs(database: Database, group_id: int, status: Status) -> Total:
@@ -124,9 +142,10 @@ def _chunk(order: Order, place: Place) -> _Chunk:
     counts = Counts()
     if page.jobs:
         ids = [job.id for job in page.jobs]
-        done: list[ChangeResult] = yield change_jobs(order.action, ids, order.actor, order.reason)
-        outcomes = [each.outcome for each in done]
-        counts = Counts._make(map(outcomes.count, Counts._fields))
+        done: list[ChangeResult] = yield change_jobs(
+            order.action, ids, order.actor, order.reason, None, order.act, order.continues
+        )
+        counts = counted(done)
     return counts, None if page.next is None else Place.read(page.next)
 
 

@@ -1,6 +1,7 @@
 """What operators do with a group of errors, by a form or by the API. Each change is written to the audit."""
 
 from datetime import timedelta
+from uuid import UUID
 
 from treadle.app import Treadle
 from treadle.db.queries import error_groups as group_queries
@@ -18,9 +19,15 @@ UNMUTE_SUMMARY = "Unmute an error group"
 
 
 async def change_jobs(
-    app: Treadle, visitor: Visitor, group_id: int, action: Action, reason: str | None, after: str | None
+    app: Treadle,
+    visitor: Visitor,
+    group_id: int,
+    action: Action,
+    reason: str | None,
+    after: str | None,
+    act: UUID | None = None,
 ) -> Chunk:
-    counts, following = await achange_chunk(app.database, group_id, action, actor(visitor), reason, after)
+    counts, following = await achange_chunk(app.database, group_id, action, actor(visitor), reason, after, act)
     return Chunk(*counts, following)
 
 

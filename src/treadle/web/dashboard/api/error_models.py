@@ -7,7 +7,7 @@ from uuid import UUID
 from pydantic import Field, StringConstraints
 
 from treadle.web.dashboard.api.request_models import Name, Reason, RequestModel
-from treadle.web.dashboard.api.response_models import ResponseModel
+from treadle.web.dashboard.api.model import ResponseModel
 from treadle.words.status import Status
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
+from uuid import uuid4
 
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
@@ -12,6 +13,7 @@ from treadle.db.queries.error_groups import GroupFilter
 from treadle.operations.error_groups import STATUSES, acount_jobs, aget_details
 from treadle.web.dashboard import error_actions
 from treadle.web.dashboard.api.error_operations import group_id
+from treadle.web.dashboard.pages.forms import act_of
 from treadle.web.dashboard.pages.live.readings import Readings
 from treadle.web.dashboard.pages.live.regions import Regions, stream_regions
 from treadle.web.dashboard.pages.rendering import fragment, page
@@ -104,7 +106,13 @@ def routes(app: Treadle, readings: Readings) -> list[RouteSpec]:
             _, group = await app.database.aread(group_queries.get_group(target))
             total = await acount_jobs(app.database, target, STATUSES[action])
             return page(
-                context, "change_error_group.html", action=action.value, group=masked(group), total=total, target=target
+                context,
+                "change_error_group.html",
+                action=action.value,
+                group=masked(group),
+                total=total,
+                target=target,
+                act=uuid4(),
             )
 
         return confirm
@@ -113,7 +121,7 @@ def routes(app: Treadle, readings: Readings) -> list[RouteSpec]:
         async def change(context: Context) -> Response:
             target = group_id(context)
             chunk = await error_actions.change_jobs(
-                app, context.visitor, target, action, context.field("reason"), context.field("after")
+                app, context.visitor, target, action, context.field("reason"), context.field("after"), act_of(context)
             )
             if "application/json" in context.request.headers.get("accept", ""):
                 return JSONResponse(chunk._asdict())
