@@ -6,8 +6,8 @@ from uuid import UUID
 
 from pydantic import Field, StringConstraints
 
-from treadle.web.dashboard.api.request_models import Name, Reason, RequestModel
 from treadle.web.dashboard.api.model import ResponseModel
+from treadle.web.dashboard.api.request_models import Name, Reason, RequestModel
 from treadle.words.status import Status
 
 
