@@ -5,6 +5,7 @@ from chaos.guards import (
     clocks,
     database,
     dependencies,
+    errors,
     keys,
     lanes,
     limits,
@@ -31,6 +32,7 @@ MUTANTS = [
     *dependencies.MUTANTS,
     *workflows.MUTANTS,
     *observability.MUTANTS,
+    *errors.MUTANTS,
 ]
 
 __all__ = ["MUTANTS", "Mutant"]

@@ -60,6 +60,15 @@ def test_a_second_call_reads_nothing_again(app: Treadle, connection: Connection[
 
 
 @pytest.mark.fresh_database
+def test_a_second_look_passes_over_what_is_counted(app: Treadle, connection: Connection[Any]) -> None:
+    """It reads the failure and the entry that it was counted, but not its job, nor its text."""
+    add_failed(connection, 1000)
+    count_now(app)
+    again = "select * from group_errors_between(now() - interval '1 minute', clock_timestamp(), 10000)"
+    assert buffers(connection, again) / 1000 < 6
+
+
+@pytest.mark.fresh_database
 def test_the_jobs_of_a_group_cost_the_same_whatever_the_number_of_others(
     app: Treadle, connection: Connection[Any]
 ) -> None:

@@ -2,12 +2,14 @@
 
 import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from psycopg import Connection
 
 from tests.conftest import Connect
 from tests.support.error_groups import count_now, fail, groups
+from tests.support.waiting import until_waiting_for_lock
 from treadle import JobQueue, Treadle
 from treadle.operations.error_groups import get_details, get_groups
 from treadle.words.status import Status
@@ -109,6 +111,20 @@ def test_two_at_once_count_nothing_twice_and_do_not_wait(app: Treadle, queue: Jo
     other.commit()
     assert count_now(app) == 0
     assert groups(app)["ValueError: no"].failures == 20
+
+
+def test_two_at_once_count_nothing_twice_without_the_lock(app: Treadle, queue: JobQueue, connect: Connect) -> None:
+    """Of two that have found the same failures, one counts them: here without the lock that keeps them apart."""
+    fail(queue, ["ValueError: no"] * 5)
+    span = "select * from group_errors_between(now() - interval '1 minute', clock_timestamp(), 100)"
+    one, other = connect(autocommit=False), connect()
+    assert one.execute(span).fetchone()[0] == 5  # type: ignore[index]
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(lambda: other.execute(span).fetchone())
+        until_waiting_for_lock(connect())
+        one.commit()
+        assert waiting.result()[0] == 0  # type: ignore[index]
+    assert groups(app)["ValueError: no"].failures == 5
 
 
 def test_concurrent_counts_are_exact(app: Treadle, url: str, queue: JobQueue, connect: Connect) -> None:
