@@ -6,6 +6,7 @@ from chaos.guards import (
     dashboard,
     database,
     dependencies,
+    errors,
     keys,
     lanes,
     limits,
@@ -35,6 +36,7 @@ MUTANTS = [
     *workflows.MUTANTS,
     *observability.MUTANTS,
     *dashboard.MUTANTS,
+    *errors.MUTANTS,
 ]
 
 __all__ = ["MUTANTS", "Mutant"]

@@ -24,6 +24,7 @@ PAGES += [
     "/limits/set?name=rate",
     "/limits/reset?name=tenants",
 ]
+PAGES += ["/errors", "/errors?type=b", "/errors/1", "/errors/1/retry"]
 PAGES += ["/workers/concurrency?worker=w", "/workflow", "/large workflow", "/member"]
 # Axe takes seconds for the table with the numbers of the charts. Its rows are all the same, so a few are enough.
 CHECKED = {"exclude": [[".chart-data tbody tr:nth-child(n+4)"]]}
@@ -81,6 +82,9 @@ def full(queue: JobQueue, connection: Connection[Any]) -> str:
             )
     connection.execute("update schedules set error = %s, last_at = now(), next_at = now()", (HOSTILE,))
     _add_limits(connection)
+    connection.execute("insert into worker_versions values (%s, '2000-01-01', %s)", [queue.worker_id, HOSTILE[:100]])
+    connection.execute("select group_errors('0', p_pause => '0')")
+    connection.execute("select mute_errors(1, p_actor => %s, p_reason => %s)", [HOSTILE[:100], HOSTILE])
     return f"/jobs/{job.id}"
 
 

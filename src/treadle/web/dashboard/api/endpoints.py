@@ -20,9 +20,9 @@ from treadle.operations.graph import aget_job_graph
 from treadle.operations.overview import aoverview
 from treadle.web.dashboard import actions
 from treadle.web.dashboard.actions import LimitAction
+from treadle.web.dashboard.api import error_operations, openapi
 from treadle.web.dashboard.api import graph_models as graph_responses
 from treadle.web.dashboard.api import limit_models as limit_responses
-from treadle.web.dashboard.api import openapi
 from treadle.web.dashboard.api import request_models as requests
 from treadle.web.dashboard.api import response_models as responses
 from treadle.web.dashboard.api.validation import read_body, read_query
@@ -198,6 +198,7 @@ def routes(app: Treadle, check: HealthCheck) -> list[RouteSpec]:
         get("/api/schedules", schedules, responses.ScheduleList, "Schedules", requests.SchedulesQuery),
         get("/api/schedules/why", why_schedule, responses.Why, "Why a schedule does not run", requests.ScheduleQuery),
         get("/api/limits", limits, limit_responses.LimitList, "Limits, and keys of limits", requests.LimitsQuery),
+        *(get(*each) for each in error_operations.reads(app)),
         get("/api/workers", workers, responses.WorkerList, "Workers"),
         get("/api/pauses", pauses, responses.PauseList, "Pauses"),
         get("/api/audit", audit, responses.AuditList, "Changes made by operators", requests.AuditQuery),
@@ -214,6 +215,7 @@ def routes(app: Treadle, check: HealthCheck) -> list[RouteSpec]:
         ),
         post("/api/jobs/{id}/signal", signal, responses.SignalSent, actions.SIGNAL_SUMMARY, requests.SignalBody),
         post("/api/bulk", bulk, responses.BulkChange, "Change several jobs, one chunk per request", requests.BulkBody),
+        *(post(*each) for each in error_operations.changes(app)),
         post("/api/pauses", pause, responses.PauseChange, "Pause a job type or a queue", requests.PauseBody),
         post("/api/resumes", resume, responses.PauseChange, "Resume a job type or a queue", requests.ResumeBody),
         post(

@@ -47,7 +47,7 @@ def routes(app: Treadle) -> list[RouteSpec]:
         action = _action(context)
         ids = [job_id(each) for each in context.form.get("ids", [])]
         reason, priority = context.field("reason"), _priority(context, action)
-        act = _act(context)
+        act = act_of(context)
         if ids:
             chunk = await actions.change_selected(app, context.visitor, action, ids, reason, priority, act)
         else:
@@ -118,7 +118,7 @@ def _action(context: Context) -> Action:
         raise InvalidArgument(f"action must be one of {', '.join(Action)}, got {shown(given)}") from None
 
 
-def _act(context: Context) -> UUID | None:
+def act_of(context: Context) -> UUID | None:
     """The number of the form: it can be submitted once."""
     given = context.field("act")
     try:

@@ -6,6 +6,7 @@ from uuid import UUID
 from starlette.responses import Response
 
 from treadle.app import Treadle
+from treadle.db.queries.error_groups import get_group_of_job
 from treadle.operations.details import aget_details
 from treadle.operations.graph import aget_graph, aget_neighbours
 from treadle.web.dashboard.pages.graph import draw_graph
@@ -105,6 +106,7 @@ def routes(app: Treadle) -> list[RouteSpec]:
             drawing=await _drawing(role, details.job),
             neighbours=redact_neighbours(role, neighbours),
             max_neighbours=NEIGHBOURS,
+            error_group=await app.database.aread(get_group_of_job(details.job.id)) if details.errors else None,
         )
 
     return [RouteSpec("GET", "/jobs/{id}", job, Role.VIEWER, "A job")]
