@@ -7,6 +7,10 @@ from treadle.db.query import Query, Rows, call, statement
 from treadle.words.overview import Span, WorkerRow
 from treadle.words.status import Status
 
+# Suggestions: names of each kind that are returned, and rows of each table that are read for them.
+MAX_NAMES = 200
+NAMES_READ = 2000
+
 
 class LaneDepth(NamedTuple):
     queue: str
@@ -26,6 +30,12 @@ class SampledCount(NamedTuple):
     priority: int | None
     jobs: int
     exact: bool
+
+
+class Names(NamedTuple):
+    types: list[str]
+    queues: list[str]
+    workers: list[str]
 
 
 class Chart(NamedTuple):
@@ -73,6 +83,15 @@ def count_jobs_bounded() -> Query[dict[Status, tuple[int, bool]]]:
 def find_recent_workers() -> Query[list[WorkerRow]]:
     """Live workers, and those lost within the last hour."""
     return Query(statement("find_recent_workers"), {}, lambda rows: [WorkerRow._make(row) for row in rows])
+
+
+def find_names(search: str | None = None, limit: int = MAX_NAMES) -> Query[Names]:
+    """The job types, queues and workers that are known, in alphabetical order: of each kind `limit` at most."""
+
+    def read(rows: Rows) -> Names:
+        return Names(*([name for each, name in rows if each == kind] for kind in ("type", "queue", "worker")))
+
+    return Query(statement("find_names"), {"search": search, "limit": limit, "read": NAMES_READ}, read)
 
 
 def get_throughput(window: int, step: int, job_type: str | None = None) -> Query[Chart]:

@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse, Response
 from treadle.app import Treadle
 from treadle.db.queries import limits as limit_queries
 from treadle.db.queries import operations as operation_queries
+from treadle.db.queries import overview as overview_queries
 from treadle.db.queries import schedules as schedule_queries
 from treadle.doctor import worst
 from treadle.operations.details import JobDetails, aget_details
@@ -69,6 +70,9 @@ def routes(app: Treadle, check: HealthCheck) -> list[RouteSpec]:
 
     async def workers(context: Context, given: None) -> Any:
         return {"workers": await app.workers.alist()}
+
+    async def names(context: Context, given: requests.NamesQuery) -> Any:
+        return await app.database.aread(overview_queries.find_names(given.search))
 
     async def set_concurrency(context: Context, given: requests.ConcurrencyBody) -> Any:
         done = await actions.set_concurrency(app, context.visitor, given.worker_id, given.concurrency, given.reason)
@@ -180,6 +184,7 @@ def routes(app: Treadle, check: HealthCheck) -> list[RouteSpec]:
         get("/api/schedules/why", why_schedule, responses.Why, "Why a schedule does not run", requests.ScheduleQuery),
         get("/api/limits", limits, limit_responses.LimitList, "Limits, and keys of limits", requests.LimitsQuery),
         get("/api/workers", workers, responses.WorkerList, "Workers"),
+        get("/api/names", names, responses.Names, "Names of job types, queues and workers", requests.NamesQuery),
         get("/api/pauses", pauses, responses.PauseList, "Pauses"),
         get("/api/audit", audit, responses.AuditList, "Changes made by operators", requests.AuditQuery),
         *(

@@ -36,6 +36,11 @@ class OverviewQuery(RequestModel):
     """Time span of the charts, in seconds."""
 
 
+class NamesQuery(RequestModel):
+    search: Name | None = None
+    """A part of the name, regardless of case."""
+
+
 class JobFilter(RequestModel):
     """Selects jobs that match all of the given fields."""
 

@@ -333,6 +333,14 @@ class WorkerList(ResponseModel):
     workers: list[Worker]
 
 
+class Names(ResponseModel):
+    """In alphabetical order; at most 200 of each kind."""
+
+    types: list[str]
+    queues: list[str]
+    workers: list[str]
+
+
 class PauseList(ResponseModel):
     pauses: list[Pause]
 
