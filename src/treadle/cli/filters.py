@@ -31,7 +31,7 @@ class StatusChoice(click.Choice[str]):
         return super().convert(BLOCKED if value == HELD else value, param, ctx)
 
 
-class Moment(click.ParamType):
+class Moment(click.ParamType[datetime]):
     """A time, which may be given as a duration: 2h is two hours ago. Without an offset it is in the local time zone."""
 
     name = "time"
@@ -44,7 +44,7 @@ class Moment(click.ParamType):
             self.fail(str(error), param, ctx)
 
 
-class Condition(click.ParamType):
+class Condition(click.ParamType[PayloadCondition]):
     name = "condition"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> PayloadCondition:

@@ -16,9 +16,9 @@ from treadle.cli.commands import INTERRUPTED
 from treadle.cli.filters import BLOCKED, as_options, filter_from, filters
 from treadle.cli.options import as_json, database_url, opened, schema
 from treadle.cli.output import Column, counted, print_json, say, screen, show_table, status_text
-from treadle.db.queries.listing import estimate_jobs, find_jobs, may_read_payloads
+from treadle.db.queries.listing import estimate_jobs, find_jobs, is_whole_list, may_read_payloads
 from treadle.words.formatting import age, countdown, printable, searched, span
-from treadle.words.listing import HELD, LATER, JobFilter, JobSummary, Listing
+from treadle.words.listing import JobFilter, JobSummary, Listing
 from treadle.words.masking import masked
 from treadle.words.status import Status
 
@@ -80,8 +80,9 @@ def jobs(limit: int, after: str | None, as_json: bool, database_url: str | None,
 
 
 class Search:
-    """The jobs of one page. A query examines a limited number of jobs, so a search runs one after the other until the page is
-    full or all jobs were examined, with a line of progress on a terminal. Ctrl-C ends it; what was found is kept."""
+    """The jobs of one page. A query examines a limited number of jobs, so a search runs one after the other until the
+    page is full or all jobs were examined, with a line of progress on a terminal. Ctrl-C ends it, and what was found is
+    kept."""
 
     def __init__(self, app: Treadle, job_filter: JobFilter, after: str | None, limit: int) -> None:
         self.found: list[JobSummary] = []
@@ -111,15 +112,16 @@ class Search:
             page: Listing = self._app.database.read(find_jobs(self._filter, self.next, wanted))
             self._searched += page.searched
             self._reached, self.next = page.reached, page.next
-            if page.next is not None and self._searched == page.searched and self._is_whole_list():
+            if (
+                page.next is not None
+                and self._searched == page.searched
+                and self._filter.is_search
+                and is_whole_list(self._filter)
+            ):
                 self._total = self._app.database.read(estimate_jobs(self._filter.status))
             yield page
             if page.next is None or len(self.found) >= self._limit:
                 return
-
-    def _is_whole_list(self) -> bool:
-        given = self._filter
-        return given.is_search and given.since is None and given.until is None and given.key is None and given.status not in (LATER, HELD)
 
     def covered(self) -> str:
         """Searched 48,000 of about 200,000 jobs, back to 12 Nov 14:03."""

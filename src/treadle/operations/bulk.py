@@ -178,7 +178,8 @@ def lists(action: Action, job_filter: JobFilter) -> Sequence[str]:
         if job_filter.since is not None or job_filter.until is not None:
             # Without a status they mean the time of enqueueing, but the lists of finished jobs are in another order.
             raise InvalidArgument(
-                f"to {action.value.replace('_', ' ')} jobs by time, give a status as well, one of {', '.join(_FIT[action])}"
+                f"to {action.value.replace('_', ' ')} jobs by time, give a status as well, "
+                f"one of {', '.join(_FIT[action])}"
             )
         return LISTS[action]
     if job_filter.status not in _FIT[action]:

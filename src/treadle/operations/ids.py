@@ -1,7 +1,7 @@
 """Finds jobs by the first or last digits of their id.
 
-The first digits are a range of the primary key. The last ones, which pages show, are random, and an index for them would
-be written by every enqueue: so the newest jobs are examined, and the errors say how many.
+The first digits are a range of the primary key. The last ones, which pages show, are random, and an index for them
+would be written by every enqueue: so the newest jobs are examined, and the errors say how many.
 """
 
 from collections.abc import Generator
@@ -44,10 +44,14 @@ def _resolve(text: str) -> Generator[Query[FoundIds], Any, UUID]:
             break
     covered = "" if before is None else f" (of the last digits, those of the newest {examined:,} jobs were examined)"
     if not found:
-        raise JobNotFound(text, f"there is no job whose id begins or ends with {text}{covered}; it may have been pruned")
+        raise JobNotFound(
+            text, f"there is no job whose id begins or ends with {text}{covered}; it may have been pruned"
+        )
     if len(found) > 1:
         examples = ", ".join(str(each) for each in found[:5])
-        raise InvalidArgument(f"{text} is ambiguous: several ids begin or end with it, such as {examples}; give more digits")
+        raise InvalidArgument(
+            f"{text} is ambiguous: several ids begin or end with it, such as {examples}; give more digits"
+        )
     if before is not None and len(digits) < SURE:
         raise InvalidArgument(
             f"{text} may be ambiguous: {found[0]} begins or ends with it{covered}; give at least {SURE} digits"

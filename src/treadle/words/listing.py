@@ -23,8 +23,8 @@ class JobFilter(NamedTuple):
     worker_id: str | None = None
     key: str | None = None
     search: str | None = None
-    """A text in the payload (as JSON) or in the error, regardless of case; or the id of a job, or at least 8 of its first
-    or last digits."""
+    """A text in the payload (as JSON) or in the error, regardless of case; or the id of a job, or at least 8 of its
+    first or last digits."""
     since: datetime | None = None
     """With a finished status: finished at this time or later; else: enqueued."""
     until: datetime | None = None

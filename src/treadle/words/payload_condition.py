@@ -39,8 +39,8 @@ class PayloadCondition(NamedTuple):
             # Whoever could ask for equal values could find a secret by guessing.
             if masked({name: 0}) != {name: 0}:
                 raise InvalidArgument(
-                    f"values of {shown(name)} are masked as secrets, so jobs can be selected only by whether there is one "
-                    f"(data.{name} exists)"
+                    f"values of {shown(name)} are masked as secrets, so jobs can be selected only by whether there "
+                    f"is one: data.{name} exists"
                 )
         return cls(path, _value(parts["value"]))
 
@@ -52,8 +52,10 @@ class PayloadCondition(NamedTuple):
         """The statement that creates the index that find_jobs() uses: see has_payload_index.sql."""
         steps = ",".join(_quoted(each, '"', "\\") for each in self.path)
         path = "data #> '{" + steps.replace("'", "''") + "}'"
-        table = f"{schema}.jobs" if _PLAIN.fullmatch(schema) else f"{_quoted(schema, '"', '"')}.jobs"
-        return f"create index concurrently on {table} (jsonb_hash_extended({path}, 0), id) where {path} is not null;"
+        owner = schema if _PLAIN.fullmatch(schema) else _quoted(schema, '"', '"')
+        return (
+            f"create index concurrently on {owner}.jobs (jsonb_hash_extended({path}, 0), id) where {path} is not null;"
+        )
 
 
 def _quoted(text: str, quote: str, escape: str) -> str:
@@ -80,7 +82,8 @@ def _json(text: str) -> Any:
         return json.loads(text, parse_float=Decimal, parse_constant=_refuse)
     except (ValueError, RecursionError, ArithmeticError):
         raise InvalidArgument(
-            f"the value of a payload condition must be JSON (texts in double quotes), such as {_EXAMPLES}; got {shown(text)}"
+            f"the value of a payload condition must be JSON, with texts in double quotes, such as {_EXAMPLES}, "
+            f"got {shown(text)}"
         ) from None
 
 
@@ -89,7 +92,11 @@ def _refuse(name: str) -> None:
 
 
 def _check_numbers(value: Any) -> None:
-    if isinstance(value, Decimal | int) and not isinstance(value, bool) and abs(Decimal(value).adjusted()) > _MOST_DIGITS:
+    if (
+        isinstance(value, Decimal | int)
+        and not isinstance(value, bool)
+        and abs(Decimal(value).adjusted()) > _MOST_DIGITS
+    ):
         raise InvalidArgument(f"a number in a payload condition has at most {_MOST_DIGITS} digits")
     for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
         _check_numbers(each)

@@ -38,7 +38,9 @@ def find_ids(digits: str, before: UUID | None = None) -> Query[FoundIds]:
 
     def read(rows: Rows) -> FoundIds:
         stopped = next((row for row in rows if row[2]), None)
-        return FoundIds([row[0] for row in rows if row[1]], stopped[3] if stopped else 0, stopped and stopped[0])
+        return FoundIds(
+            [row[0] for row in rows if row[1]], *((0, None) if stopped is None else (stopped[3], stopped[0]))
+        )
 
     params = {"digits": digits, "before": before, "limit": LIMIT, "look": EXAMINED_LIMIT, "patience": PATIENCE}
     return call("find_ids", params, read, columns="id, fits, last, looked")

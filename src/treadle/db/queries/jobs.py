@@ -3,7 +3,6 @@
 A change of a JobRow is fenced by its lease number and its worker; a change by a bare id is not fenced.
 """
 
-import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TypeAlias, TypedDict

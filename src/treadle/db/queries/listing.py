@@ -1,11 +1,12 @@
 """Lists of jobs, page by page, at a cost that does not grow with the table: see sql/functions/public/find_jobs.sql."""
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
-from treadle.db.query import Query, Rows, statement
+from treadle.db.query import Query, Rows, call, statement
 from treadle.words.errors import InvalidArgument, shown
 from treadle.words.listing import HELD, LATER, JobFilter, JobSummary, Listing
 from treadle.words.moment import made_at
@@ -130,6 +131,17 @@ def count_matching_jobs(job_filter: JobFilter, after: str | None = None) -> Quer
 def estimate_jobs(status: str | None) -> Query[int | None]:
     """About how many jobs have this status, by the statistics of the database; None if those do not say."""
     return Query(statement("estimate_jobs"), {"status": status}, lambda rows: rows[0][0])
+
+
+def is_whole_list(job_filter: JobFilter) -> bool:
+    """Whether estimate_jobs() says how many jobs this filter examines."""
+    partial = (job_filter.since, job_filter.until, job_filter.key)
+    return not any(partial) and job_filter.status not in (LATER, HELD)
+
+
+def has_payload_index(path: Sequence[str]) -> Query[bool]:
+    """Whether a search by this path in payloads can use an index."""
+    return call("has_payload_index", {"path": list(path)}, lambda rows: bool(rows[0][0]))
 
 
 def may_read_payloads() -> Query[bool]:

@@ -40,9 +40,7 @@ from treadle.words.masking import masked
 Operation: TypeAlias = Callable[[Context, Any], Awaitable[Any]]
 
 
-def routes(app: Treadle, check: HealthCheck) -> list[RouteSpec]:
-    searches = Searches()
-
+def routes(app: Treadle, check: HealthCheck, searches: Searches) -> list[RouteSpec]:
     async def target_of(context: Context) -> UUID:
         """The job in the path, which may be given by the first or last digits of its id."""
         return await aresolve_id(app.database, context.request.path_params["id"])

@@ -1,18 +1,16 @@
 """The query parameters and request bodies of the API."""
 
-from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from treadle.db.queries.operations import CHUNK
+from treadle.web.dashboard.filters import NAMES, read_filter
 from treadle.words import listing
 from treadle.words.changes import Action
 from treadle.words.limits import MOST, MOST_PENDING
-from treadle.words.moment import moment
 from treadle.words.naming import MOST_CONCURRENCY
-from treadle.words.payload_condition import PayloadCondition
 from treadle.words.schedule_status import State
 
 # Ten years.
@@ -52,11 +50,11 @@ class JobFilter(RequestModel):
     worker: WorkerName | None = None
     key: Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=_LINE)] | None = None
     search: Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=_LINE)] | None = None
-    """A text in the payload or the error; or a job id, or at least 8 of its first or last digits. For viewers, payloads
-    are not searched."""
+    """A text in the payload or the error; or a job id, or at least 8 of its first or last digits.
+    For viewers, payloads are not searched."""
     since: Annotated[str, StringConstraints(min_length=1, max_length=50, pattern=_LINE)] | None = None
-    """A time in ISO 8601 (UTC without an offset), seconds since 1970, or a duration such as `2h` (ago). If the status is
-    a finished one: jobs that finished at this time or later; else: jobs that were enqueued."""
+    """A time in ISO 8601 (UTC without an offset), seconds since 1970, or a duration such as `2h` (ago). If the
+    status is a finished one: jobs that finished at this time or later; else: jobs that were enqueued."""
     until: Annotated[str, StringConstraints(min_length=1, max_length=50, pattern=_LINE)] | None = None
     """Jobs before this time."""
     where: Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=_LINE)] | None = None
@@ -65,20 +63,7 @@ class JobFilter(RequestModel):
 
     @property
     def job_filter(self) -> listing.JobFilter:
-        given = (self.status, self.type, self.queue, self.worker, self.key, self.search)
-        return listing.JobFilter(*given, *read_limits(self.since, self.until, self.where))
-
-
-def read_limits(
-    since: str | None, until: str | None, where: str | None
-) -> tuple[datetime | None, datetime | None, PayloadCondition | None]:
-    """The last fields of a filter, from what people write."""
-    now = datetime.now(UTC)
-    return (
-        None if since is None else moment(since, "since", now),
-        None if until is None else moment(until, "until", now),
-        None if where is None else PayloadCondition.read(where),
-    )
+        return read_filter(*(getattr(self, name) for name in NAMES))
 
 
 class JobsQuery(JobFilter):

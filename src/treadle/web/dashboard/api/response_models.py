@@ -140,8 +140,8 @@ class JobList(ResponseModel):
     looked: int | None = Field(validation_alias="examined")
     """Set if the search stopped after examining this many jobs; continue with `next`."""
     reached: datetime | None
-    """The jobs that finished, or were enqueued, at this time or later were examined; null on the last page, and for lists
-    in another order."""
+    """The jobs that finished, or were enqueued, at this time or later were examined; null on the last page,
+    and for lists in another order."""
 
 
 class FailedAttempt(ResponseModel):
