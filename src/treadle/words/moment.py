@@ -22,7 +22,8 @@ def moment(text: str, name: str, now: datetime, timezone: tzinfo | None = UTC) -
             if found.tzinfo is None:
                 found = found.astimezone() if timezone is None else found.replace(tzinfo=timezone)
             return found.astimezone(UTC)
-        return now - duration(text, name)
+        # Other scripts have digits of their own.
+        return now - duration(text if text.isascii() else "", name)
     except (InvalidArgument, ValueError, OverflowError):
         raise InvalidArgument(
             f"{name} must be a time such as 2026-11-12T14:00, a duration such as 2h (until now), "
