@@ -339,7 +339,9 @@ COMMENT ON FUNCTION treadle.failed_member(p_id uuid) IS 'The first job of a work
 
 COMMENT ON FUNCTION treadle.fair_shares(p_fair character varying[], p_job_types character varying[], p_partitions character varying[], p_available integer[], p_shares integer[]) IS 'Divides jobs among lanes that take turns.';
 
-COMMENT ON FUNCTION treadle.find_claimable(p_job_type character varying, p_queue character varying, p_worker_id character varying, p_search text, p_payloads boolean, p_from timestamp with time zone, p_priority integer, p_run_at timestamp with time zone, p_id uuid, p_limit integer, p_look integer, p_end timestamp with time zone) IS 'The claimable jobs in the order in which they will be claimed, for find_jobs().';
+COMMENT ON FUNCTION treadle.find_by_payload(p_path text[], p_value jsonb, p_status character varying, p_job_type character varying, p_queue character varying, p_worker_id character varying, p_key character varying, p_search text, p_digits text, p_since timestamp with time zone, p_until timestamp with time zone, p_first uuid, p_last uuid, p_id uuid, p_limit integer, p_look integer, p_end timestamp with time zone) IS 'The jobs with a value in the payload, along an index, for find_jobs().';
+
+COMMENT ON FUNCTION treadle.find_claimable(p_job_type character varying, p_queue character varying, p_worker_id character varying, p_search text, p_payloads boolean, p_from timestamp with time zone, p_priority integer, p_run_at timestamp with time zone, p_id uuid, p_limit integer, p_look integer, p_end timestamp with time zone, p_digits text, p_first uuid, p_last uuid, p_path text[], p_value jsonb) IS 'The claimable jobs in the order in which they will be claimed, for find_jobs().';
 
 COMMENT ON FUNCTION treadle.find_claimed_jobs(p_worker_id character varying) IS 'The jobs that a worker has claimed.';
 
@@ -354,6 +356,9 @@ COMMENT ON FUNCTION treadle.find_finished(p_ids uuid[]) IS 'Those of the jobs th
 COMMENT ON FUNCTION treadle.find_group_jobs(p_group_id integer, p_status character varying, p_at timestamp with time zone, p_id uuid, p_limit integer, p_look integer) IS 'The failed or pending jobs whose last failure is in a group of errors, the latest first. The cost does not grow with the table of jobs.';
 
 COMMENT ON FUNCTION treadle.find_jobs(p_status character varying, p_job_type character varying, p_queue character varying, p_worker_id character varying, p_key character varying, p_search text, p_exact uuid, p_rank integer, p_at timestamp with time zone, p_id uuid, p_limit integer, p_look integer, p_patience interval) IS 'One page of a list of jobs: those that match, and with "last" where the search stopped. The cost does not grow with the table.';
+COMMENT ON FUNCTION treadle.find_ids(p_digits text, p_before uuid, p_limit integer, p_look integer, p_patience interval) IS 'Ids by their first or last digits: the last digits of a bounded number of the newest jobs.';
+
+COMMENT ON FUNCTION treadle.find_jobs(p_status character varying, p_job_type character varying, p_queue character varying, p_worker_id character varying, p_key character varying, p_search text, p_exact uuid, p_rank integer, p_at timestamp with time zone, p_id uuid, p_limit integer, p_look integer, p_patience interval, p_since timestamp with time zone, p_until timestamp with time zone, p_path text[], p_value jsonb, p_payloads boolean) IS 'One page of a list of jobs: those that match, and with "last" where the search stopped. The cost does not grow with the table.';
 
 COMMENT ON FUNCTION treadle.find_lanes(p_budget integer) IS 'The lanes, deepest first: how many jobs wait in each (counted up to counted_to), when the first is or was due, and whether the lane is paused.';
 
@@ -383,7 +388,11 @@ COMMENT ON FUNCTION treadle.group_errors_between(p_from timestamp with time zone
 
 COMMENT ON FUNCTION treadle.has_attempts_left(p_attempts integer, p_max_attempts integer) IS 'Whether a job may be attempted again.';
 
+COMMENT ON FUNCTION treadle.has_digits(p_id uuid, p_digits text) IS 'Whether an id begins or ends with these digits.';
+
 COMMENT ON FUNCTION treadle.has_members(p_id uuid) IS 'Whether jobs of a workflow exist.';
+
+COMMENT ON FUNCTION treadle.has_payload_index(p_path text[]) IS 'Whether an index for searches by this path in payloads exists.';
 
 COMMENT ON FUNCTION treadle.has_room(p_name character varying, p_key character varying, p_now timestamp with time zone) IS 'Whether a limit has room for one more job.';
 
@@ -394,6 +403,10 @@ COMMENT ON FUNCTION treadle.held_jobs(p_worker_id character varying) IS 'Depreca
 COMMENT ON FUNCTION treadle.hold_slots(p_now timestamp with time zone, p_places tid[], p_queues character varying[], p_job_types character varying[], p_partitions character varying[], p_lanes integer[], p_limits integer[], p_names character varying[], p_keys character varying[], p_room integer[]) IS 'Adds claimed jobs to those that use their limits.';
 
 COMMENT ON FUNCTION treadle.id_after(p_id uuid, p_earlier uuid) IS 'The new id p_id, or one that is higher than p_earlier if the clock was set back since.';
+
+COMMENT ON FUNCTION treadle.id_at(p_moment timestamp with time zone) IS 'The first id that new_id() could make at this time.';
+
+COMMENT ON FUNCTION treadle.id_digits(p_search text) IS 'The digits of a search text that may be the first or last ones of an id; else null.';
 
 COMMENT ON FUNCTION treadle.insert_jobs(p_job treadle.jobs, p_data text[], p_keys character varying[], p_nths integer[], p_unique character varying[], p_partitions text[]) IS 'Inserts jobs for enqueue_with_options(), except those whose unique key another job has.';
 

@@ -5,6 +5,7 @@ import "./charts.js";
 import { announceStatus, connect, disconnect, reload } from "./connection.js";
 import { all, main } from "./dom.js";
 import "./keyboard.js";
+import "./search.js";
 import "./selection.js";
 import "./theme.js";
 import { updateTimes } from "./times.js";
