@@ -2,16 +2,32 @@
 
 from starlette.responses import Response
 
-from treadle.doctor import worst
+from treadle.doctor import Finding, worst
 from treadle.web.dashboard.health import HealthCheck
-from treadle.web.dashboard.pages.rendering import page
+from treadle.web.dashboard.pages.live.readings import Readings
+from treadle.web.dashboard.pages.live.regions import Regions, stream_regions
+from treadle.web.dashboard.pages.rendering import content, page
 from treadle.web.dashboard.routes import Context, RouteSpec
 from treadle.web.dashboard.security.access import Role
 
+# Less than the time in which every page answers.
+PAGE_FINDINGS_SECONDS = 2.5
 
-def routes(check: HealthCheck) -> list[RouteSpec]:
+
+def render(mount_path: str, role: Role, findings: list[Finding]) -> Regions:
+    html = content(mount_path, role, "health.html", findings=findings, worst=worst(findings))
+    return Regions(None, {"content": html})
+
+
+def routes(check: HealthCheck, readings: Readings) -> list[RouteSpec]:
+    async def live(context: Context) -> Response:
+        return stream_regions(context, readings.follow("health", lambda: check.findings(PAGE_FINDINGS_SECONDS)), render)
+
     async def health(context: Context) -> Response:
-        findings = await check.findings()
+        findings = await check.findings(PAGE_FINDINGS_SECONDS)
         return page(context, "health.html", findings=findings, worst=worst(findings))
 
-    return [RouteSpec("GET", "/health", health, Role.VIEWER, "Problems in the queue and its database")]
+    return [
+        RouteSpec("GET", "/health", health, Role.VIEWER, "Problems in the queue and its database"),
+        RouteSpec("GET", "/live/health", live, Role.VIEWER, "Live updates of the problems"),
+    ]

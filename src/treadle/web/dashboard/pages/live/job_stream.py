@@ -40,8 +40,10 @@ def routes(app: Treadle, readings: Readings) -> list[RouteSpec]:
                         continue
                     sent = job
                     yield frame("job", await _rendered_job(context, update), update.cursor)
+                elif isinstance(update, Deleted):
+                    yield frame("deleted", {})
                 else:
-                    yield frame("deleted" if isinstance(update, Deleted) else "unavailable", {})
+                    yield frame("unavailable", {"reason": update.reason})
         yield frame("end", {})
 
     async def _rendered_job(context: Context, given: JobUpdate) -> dict[str, object]:
