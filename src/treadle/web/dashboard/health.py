@@ -2,12 +2,14 @@
 
 import asyncio
 import time
+from contextlib import suppress
 
 from treadle.app import Treadle
+from treadle.db.queries.listing import get_clock
 from treadle.doctor import Finding
 from treadle.doctor.examine import aexamine
 from treadle.web.dashboard.redaction import redact_finding
-from treadle.words.errors import TooSlow
+from treadle.words.errors import NotAllowed, SchemaError, TooSlow
 
 # An examination runs many queries, so reloading the page must not start another one each time.
 HEALTH_SECONDS = 10.0
@@ -37,6 +39,11 @@ class HealthCheck:
         if time.monotonic() - self._examined_at < KEPT_SECONDS:
             return self._findings
         raise TooSlow(f"the checks take longer than {seconds:g} seconds; they go on")
+
+    async def reach_database(self) -> None:
+        """Raises an error if the database does not answer: the findings may be older than an outage."""
+        with suppress(SchemaError, NotAllowed):  # which the findings explain
+            await self._app.database.aread(get_clock())
 
     def _current(self) -> "asyncio.Task[list[Finding]]":
         running, loop = self._examination, asyncio.get_running_loop()

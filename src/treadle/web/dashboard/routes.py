@@ -33,7 +33,7 @@ SAFE_METHODS = {"GET", "HEAD"}
 # A stream ends after this time. The browser reconnects, which checks again whether the visitor still has access.
 STREAM_SECONDS = 600.0
 # How long a page may take to answer. After that the database is said not to answer.
-PAGE_SECONDS = 2.9
+PAGE_SECONDS = 2.7
 # The key in the ASGI scope where the error handlers find the Context, to render an error page.
 CONTEXT_KEY = "treadle.context"
 

@@ -21,7 +21,11 @@ def render(mount_path: str, role: Role, findings: list[Finding]) -> Regions:
 
 def routes(check: HealthCheck, readings: Readings) -> list[RouteSpec]:
     async def live(context: Context) -> Response:
-        return stream_regions(context, readings.follow("health", lambda: check.findings(PAGE_FINDINGS_SECONDS)), render)
+        return stream_regions(context, readings.follow("health", read), render)
+
+    async def read() -> list[Finding]:
+        await check.reach_database()
+        return await check.findings(PAGE_FINDINGS_SECONDS)
 
     async def health(context: Context) -> Response:
         findings = await check.findings(PAGE_FINDINGS_SECONDS)

@@ -4,7 +4,7 @@ import { $, main } from "./dom.js";
 import { clockTime, duration } from "./times.js";
 
 // After this time the page looks stale. Live pages are updated every 2 seconds.
-const STALE_MS = 5000;
+export const STALE_MS = 5000;
 let shownAt = performance.now(); // when the newest data arrived
 let readAt = new Date(); // the same, as a time of day
 let heardAt = performance.now(); // when the server last said anything

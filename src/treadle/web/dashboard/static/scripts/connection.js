@@ -1,6 +1,6 @@
 // Live updates: the server sends markup rendered from the same templates as the page.
 
-import { setFresh, setUnavailable, silence } from "./age.js";
+import { STALE_MS, setFresh, setUnavailable, silence } from "./age.js";
 import { $, main } from "./dom.js";
 import { appendLines, merge, replaceRegions } from "./merging.js";
 import { setServerTime, updateTimes } from "./times.js";
@@ -112,6 +112,9 @@ export function refreshPeriodically() {
   setInterval(() => { if (!document.hidden) reload(); }, seconds * 1000);
 }
 
+setInterval(() => {
+  if (source && silence() > STALE_MS) showLost();
+}, 500);
 setInterval(() => {
   if (source && silence() > SILENT_MS) connect();
 }, SILENT_MS / 2);
