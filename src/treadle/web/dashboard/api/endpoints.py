@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
+from uuid import UUID
 
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
@@ -10,14 +11,13 @@ from starlette.responses import JSONResponse, Response
 
 from treadle.app import Treadle
 from treadle.db.queries import limits as limit_queries
-from treadle.db.queries import listing as listing_queries
 from treadle.db.queries import operations as operation_queries
 from treadle.db.queries import overview as overview_queries
 from treadle.db.queries import schedules as schedule_queries
-from treadle.db.queries.jobs import job_id
 from treadle.doctor import worst
 from treadle.operations.details import JobDetails, aget_details
 from treadle.operations.graph import aget_job_graph
+from treadle.operations.ids import aresolve_id
 from treadle.operations.overview import aoverview
 from treadle.web.dashboard import actions
 from treadle.web.dashboard.actions import LimitAction
@@ -28,8 +28,9 @@ from treadle.web.dashboard.api import request_models as requests
 from treadle.web.dashboard.api import response_models as responses
 from treadle.web.dashboard.api.validation import read_body, read_query
 from treadle.web.dashboard.health import LONGEST_SECONDS, HealthCheck
-from treadle.web.dashboard.redaction import may_see_payloads, redact_details, redact_graph, redact_reason
+from treadle.web.dashboard.redaction import redact_details, redact_graph, redact_reason
 from treadle.web.dashboard.routes import Context, Endpoint, RouteSpec
+from treadle.web.dashboard.searches import Searches
 from treadle.web.dashboard.security.access import Role
 from treadle.why.explain import awhy, awhy_schedule
 from treadle.words.changes import Action
@@ -39,23 +40,26 @@ from treadle.words.masking import masked
 Operation: TypeAlias = Callable[[Context, Any], Awaitable[Any]]
 
 
-def routes(app: Treadle, check: HealthCheck) -> list[RouteSpec]:
+def routes(app: Treadle, check: HealthCheck, searches: Searches) -> list[RouteSpec]:
+    async def target_of(context: Context) -> UUID:
+        """The job in the path, which may be given by the first or last digits of its id."""
+        return await aresolve_id(app.database, context.request.path_params["id"])
+
     async def overview(context: Context, given: requests.OverviewQuery) -> Any:
         return await aoverview(app.database, int(given.window))
 
     async def jobs(context: Context, given: requests.JobsQuery) -> Any:
-        _check_search(context, given)
-        return await app.database.aread(listing_queries.find_jobs(given.job_filter, given.after, given.limit))
+        return await searches.find(app.database, context.visitor.role, given.job_filter, given.after, given.limit)
 
     async def job(context: Context, given: None) -> Any:
-        details = await aget_details(app.database, job_id(context.request.path_params["id"]))
+        details = await aget_details(app.database, await target_of(context))
         return _job_values(redact_details(context.visitor.role, details))
 
     async def why(context: Context, given: None) -> Any:
-        return redact_reason(await awhy(app.database, job_id(context.request.path_params["id"])))
+        return redact_reason(await awhy(app.database, await target_of(context)))
 
     async def graph(context: Context, given: None) -> Any:
-        found = await aget_job_graph(app.database, job_id(context.request.path_params["id"]))
+        found = await aget_job_graph(app.database, await target_of(context))
         return await asyncio.to_thread(lambda: graph_responses.describe(redact_graph(context.visitor.role, found)))
 
     async def health(context: Context, given: None) -> Any:
@@ -116,7 +120,7 @@ def routes(app: Treadle, check: HealthCheck) -> list[RouteSpec]:
 
     def change_operation(action: Action) -> Operation:
         async def change(context: Context, given: requests.ChangeBody) -> Any:
-            target = job_id(context.request.path_params["id"])
+            target = await target_of(context)
             priority = given.priority if isinstance(given, requests.PriorityBody) else None
             done = await actions.change(app, context.visitor, action, target, given.reason, priority)
             if done.outcome == "missing":
@@ -133,7 +137,7 @@ def routes(app: Treadle, check: HealthCheck) -> list[RouteSpec]:
         return change
 
     async def signal(context: Context, given: requests.SignalBody) -> Any:
-        target = job_id(context.request.path_params["id"])
+        target = await target_of(context)
         if not await actions.send_signal(app, context.visitor, target, given.name, given.value):
             raise HTTPException(409, f"the step has already received the signal {given.name}, or has ended")
         return {"done": True}
@@ -253,11 +257,6 @@ def _endpoint(
         return Response(response.model_dump_json(), media_type="application/json")
 
     return respond
-
-
-def _check_search(context: Context, given: requests.JobFilter) -> None:
-    if given.search is not None and not may_see_payloads(context.visitor.role):
-        raise HTTPException(403, "search requires the role operator, because it searches in payloads")
 
 
 def _job_values(details: JobDetails) -> dict[str, Any]:

@@ -139,6 +139,9 @@ class JobList(ResponseModel):
     """Pass it as `after` to get the next page; null on the last page."""
     looked: int | None = Field(validation_alias="examined")
     """Set if the search stopped after examining this many jobs; continue with `next`."""
+    reached: datetime | None
+    """The jobs that finished, or were enqueued, at this time or later were examined; null on the last page,
+    and for lists in another order."""
 
 
 class FailedAttempt(ResponseModel):

@@ -9,6 +9,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from treadle.app import Treadle
 from treadle.db.queries.jobs import job_id
 from treadle.web.dashboard import actions
+from treadle.web.dashboard.filters import filter_of
 from treadle.web.dashboard.routes import Context, Endpoint, RouteSpec
 from treadle.web.dashboard.security.access import Role
 from treadle.web.dashboard.urls import local_path, with_result
@@ -103,7 +104,7 @@ def _action(context: Context) -> Action:
 
 
 def _filter(context: Context) -> JobFilter:
-    job_filter = JobFilter(*map(context.field, ("status", "type", "queue", "worker", "key", "search")))
+    job_filter = filter_of(context)
     if not any(job_filter) and not context.field("all"):
         # An empty form must not change every job.
         raise InvalidArgument("no jobs were selected; give ids or a filter, or set all to change every job")

@@ -1,13 +1,15 @@
 """The page of one job: its state, its history, and the actions that are possible."""
 
+import re
 from contextlib import suppress
 from uuid import UUID
 
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from treadle.app import Treadle
 from treadle.operations.details import aget_details
 from treadle.operations.graph import aget_graph, aget_neighbours
+from treadle.operations.ids import aresolve_id
 from treadle.web.dashboard.pages.graph import draw_graph
 from treadle.web.dashboard.pages.graph_drawing import Drawing
 from treadle.web.dashboard.pages.rendering import fragment, page
@@ -26,6 +28,8 @@ from treadle.words.status import FINISHED, Status
 
 # Jobs that are listed as those that a job waits for, and as those that wait for it.
 NEIGHBOURS = 20
+# The first or last digits of an id, as addresses of the page may have.
+DIGITS = re.compile(r"[0-9a-fA-F-]{4,35}", re.ASCII)
 
 
 def id_of(context: Context) -> UUID:
@@ -80,6 +84,10 @@ def routes(app: Treadle) -> list[RouteSpec]:
         return None
 
     async def job(context: Context) -> Response:
+        given = context.request.path_params["id"]
+        if DIGITS.fullmatch(given):
+            found = await aresolve_id(app.database, given)
+            return RedirectResponse(context.url(f"/jobs/{found}"), 303)
         role = context.visitor.role
         details = redact_details(role, await aget_details(app.database, id_of(context)))
         snapshot = details.snapshot

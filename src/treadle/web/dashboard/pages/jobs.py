@@ -1,23 +1,32 @@
 """The list of jobs, and the page that confirms a bulk change."""
 
+import re
+from contextlib import suppress
+from typing import NamedTuple
 from uuid import UUID
 
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from treadle.app import Treadle
-from treadle.db.queries.listing import find_jobs
+from treadle.db.queries.listing import estimate_jobs, find_jobs, has_payload_index, is_whole_list
+from treadle.db.queries.overview import Names, find_names
 from treadle.operations.bulk import acount, lists
+from treadle.web.dashboard.filters import filter_of, filter_parameters, fixed_parameters
 from treadle.web.dashboard.pages.rendering import page
-from treadle.web.dashboard.redaction import may_see_payloads
 from treadle.web.dashboard.routes import Context, RouteSpec
+from treadle.web.dashboard.searches import Searches
 from treadle.web.dashboard.security.access import Role
 from treadle.words.changes import Action
-from treadle.words.listing import HELD, JobFilter, JobSummary
+from treadle.words.errors import TooSlow
+from treadle.words.listing import HELD, JobFilter, JobSummary, Listing
 from treadle.words.overview import Total
-from treadle.words.status import Status
+from treadle.words.status import FINISHED, Status
 
 PAGE_SIZE = 50
+# The script continues a search until the page shows this many jobs.
+MOST_FOUND = 200
+PERIODS = (("15m", "15 min"), ("1h", "1 h"), ("24h", "24 h"), ("7d", "7 d"))
 # How many of the affected jobs the confirmation page lists.
 PREVIEW_SIZE = 10
 STATUSES = [Status.PENDING.value, HELD, *(each.value for each in Status if each is not Status.PENDING)]
@@ -29,37 +38,55 @@ BULK_ACTIONS = {
 }
 
 
-def filter_of(context: Context) -> JobFilter:
-    """The filter in the query parameters."""
-    return JobFilter(
-        context.field("status"),
-        context.field("type"),
-        context.field("queue"),
-        context.field("worker"),
-        context.field("key"),
-        # Matches would reveal what payloads contain, and only operators may see that.
-        context.field("search") if may_see_payloads(context.visitor.role) else None,
-    )
+class Progress(NamedTuple):
+    """How far a search has come, including the pages before this one."""
+
+    searched: int
+    total: int | None
+    """About how many jobs there are to search, if that is known."""
+    next_page: dict[str, str | int | None]
+    """The parameters of the link that continues."""
 
 
-def filter_parameters(context: Context) -> dict[str, str | None]:
-    """The same filter as query parameters, for links and forms."""
-    names = ("status", "type", "queue", "worker", "key", "search")
-    return dict(zip(names, filter_of(context), strict=True))
-
-
-def routes(app: Treadle) -> list[RouteSpec]:
+def routes(app: Treadle, searches: Searches) -> list[RouteSpec]:
     async def list_jobs(context: Context) -> Response:
-        found = await app.database.aread(find_jobs(filter_of(context), context.field("after"), PAGE_SIZE))
+        job_filter, after = filter_of(context), context.field("after")
+        found = await searches.find(app.database, context.visitor.role, job_filter, after, PAGE_SIZE)
+        names = Names([], [], [])
+        with suppress(TooSlow):
+            names = await app.database.aread(find_names())
         return page(
             context,
             "jobs.html",
             found=found,
             filter=filter_parameters(context),
+            is_search=job_filter.is_search,
+            by_finish=job_filter.status in FINISHED,
+            progress=await progress_of(context, job_filter, found),
+            index=await missing_index(job_filter),
+            names=names,
+            periods=PERIODS,
+            most=MOST_FOUND,
             statuses=STATUSES,
             after=context.field("after"),
             bulk_actions=[(action.value, name) for action, name in BULK_ACTIONS.items()],
         )
+
+    async def progress_of(context: Context, job_filter: JobFilter, found: Listing) -> Progress:
+        searched = number_of(context, "searched") or 0
+        total = number_of(context, "of")
+        if found.next and not searched and job_filter.is_search and is_whole_list(job_filter):
+            total = await app.database.aread(estimate_jobs(job_filter.status))
+        searched += found.searched
+        following = {"searched": searched, "of": total} if job_filter.is_search else {}
+        return Progress(searched, total, {"after": found.next, **following})
+
+    async def missing_index(job_filter: JobFilter) -> str | None:
+        """The statement for an index that would make this search quick."""
+        where = job_filter.where
+        if where is None or where.value is None or await app.database.aread(has_payload_index(where.path)):
+            return None
+        return where.index_statement(app.database.schema)
 
     async def confirm_bulk(context: Context) -> Response:
         action = context.field("action") or ""
@@ -67,8 +94,9 @@ def routes(app: Treadle) -> list[RouteSpec]:
             raise HTTPException(400, f"action must be one of {', '.join(BULK_ACTIONS)}, got {action[:50]!r}")
         ids = _ids(context)
         if ids is None:
-            total = await acount(app.database, filter_of(context), Action(action))
-            preview, filters = await find_preview(Action(action), filter_of(context)), filter_parameters(context)
+            job_filter = filter_of(context)
+            total = await acount(app.database, job_filter, Action(action))
+            preview, filters = await find_preview(Action(action), job_filter), fixed_parameters(job_filter)
         else:
             total, preview, filters = Total(len(ids), exact=True), [], {}
         return page(
@@ -96,6 +124,11 @@ def routes(app: Treadle) -> list[RouteSpec]:
         RouteSpec("GET", "/jobs", list_jobs, Role.VIEWER, "Jobs"),
         RouteSpec("GET", "/bulk", confirm_bulk, Role.OPERATOR, "Confirm a bulk change"),
     ]
+
+
+def number_of(context: Context, name: str) -> int | None:
+    given = context.field(name) or ""
+    return int(given) if re.fullmatch("[0-9]{1,12}", given, re.ASCII) else None
 
 
 def _ids(context: Context) -> list[str] | None:

@@ -7,6 +7,7 @@ import { announceStatus, connect, disconnect, refreshPeriodically, reload } from
 import { all, main } from "./dom.js";
 import "./keyboard.js";
 import "./retry.js";
+import "./search.js";
 import "./selection.js";
 import "./theme.js";
 import { updateTimes } from "./times.js";
