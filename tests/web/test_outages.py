@@ -1,7 +1,7 @@
 """What open pages, new pages and treadle top say when the database does not answer, and after how many seconds.
 
-The dashboard is a process with a server of its own. The target is 5 seconds; the tests allow more, for a busy machine, but
-less than the 30 seconds that an application waits for an answer.
+The dashboard is a process with a server of its own. The target is 5 seconds; the tests allow more, for a busy machine,
+but less than the 30 seconds that an application waits for an answer.
 """
 
 import re
@@ -19,6 +19,7 @@ from tests.support.screens import terminal
 from treadle import JobQueue
 
 MOST_SECONDS = 12.0
+STALE = re.compile(r"Nothing new for \d+s\. What you see is from \d\d:\d\d:\d\d\.")
 
 
 @pytest.fixture
@@ -51,7 +52,9 @@ def test_every_surface_says_within_seconds_that_the_database_does_not_answer(
             # The doctor does not wait for locks, so the page Health works while a table is locked.
             affected = tabs[:3] if fault == "locked" else tabs
             for tab in affected:
-                expect(tab.locator("#stale")).to_contain_text(re.compile(r"Nothing new for \d+s\. What you see is from"))
+                expect(tab.locator("#stale")).to_contain_text(
+                    re.compile(r"Nothing new for \d+s\. What you see is from")
+                )
                 expect(tab.locator("html")).to_have_class("stale")
                 expect(tab.locator("#stale-reason")).to_contain_text("database")
             screen.wait_for("unavailable for")

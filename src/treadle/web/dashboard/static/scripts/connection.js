@@ -2,6 +2,7 @@
 
 import { STALE_MS, setFresh, setUnavailable, silence } from "./age.js";
 import { $, main } from "./dom.js";
+import { clearNew, updateList } from "./list.js";
 import { appendLines, merge, replaceRegions } from "./merging.js";
 import { setServerTime, updateTimes } from "./times.js";
 
@@ -47,7 +48,7 @@ export function connect() {
   if (!address || document.hidden) return;
   source = new EventSource(address);
   on("regions", (update) => { showLive(); replaceRegions(update.html); });
-  on("rows", (update) => { showLive(); document.dispatchEvent(new CustomEvent("rows", { detail: update })); });
+  on("rows", (update) => { showLive(); updateList(update); });
   on("job", (update) => {
     showLive();
     replaceRegions(update.html);
@@ -63,7 +64,7 @@ export function connect() {
     // An EventSource gives up after an HTTP error, but the server may recover.
     if (source.readyState === EventSource.CLOSED) {
       disconnect();
-      retryTimer = setTimeout(reload, RECONNECT_MS, true);
+      retryTimer = setTimeout(resume, RECONNECT_MS, true);
     }
   };
 }
@@ -73,6 +74,9 @@ export function disconnect() {
   source?.close();
   source = null;
 }
+
+// After a pause: a list keeps its rows, and is told what has changed; other pages are fetched again.
+export const resume = (again = false) => (main().dataset.list ? connect() : reload(again));
 
 // Fetches the page again and merges it, when more than its live regions has changed.
 export async function reload(again = false) {
@@ -89,13 +93,14 @@ export async function reload(again = false) {
     }
     $("#main .notice")?.remove();
     document.title = fresh.title;
+    clearNew();
     merge(main(), $("#main", fresh));
     updateTimes(main());
     announceStatus();
     setFresh();
     if (main().dataset.refresh) showLive();
     else if (!main().dataset.live) { disconnect(); showConnection("none", ""); }
-    else if (!source) connect();
+    else if (!source || main().dataset.list) connect();
   } catch {
     showLost();
     if (!main().dataset.refresh && (!source || again)) retryTimer = setTimeout(reload, RECONNECT_MS, true);
@@ -127,3 +132,5 @@ export function announceStatus() {
     $("#announcement").textContent = `The job is ${status.slice(1).trim()}.`;
   announced = status ?? null;
 }
+
+document.addEventListener("click", (event) => { if (event.target.id === "new-jobs") reload(); });

@@ -3,7 +3,7 @@
 import "./age.js";
 import "./bulk.js";
 import "./charts.js";
-import { announceStatus, connect, disconnect, refreshPeriodically, reload } from "./connection.js";
+import { announceStatus, connect, disconnect, refreshPeriodically, resume } from "./connection.js";
 import { all, main } from "./dom.js";
 import "./keyboard.js";
 import "./retry.js";
@@ -17,5 +17,5 @@ setInterval(() => { if (!document.hidden) updateTimes(); }, 1000);
 announceStatus();
 connect();
 refreshPeriodically();
-document.addEventListener("visibilitychange", () => (document.hidden ? disconnect() : (main()?.dataset.live || main()?.dataset.refresh) && reload()));
+document.addEventListener("visibilitychange", () => (document.hidden ? disconnect() : (main()?.dataset.live || main()?.dataset.refresh) && resume()));
 for (const list of all("ol.lines")) list.scrollTop = list.scrollHeight;
