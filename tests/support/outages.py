@@ -24,7 +24,8 @@ class Scene:
         self.proxy = Proxy(self.server.url)
         self.log = log
         command = [sys.executable, "-m", "treadle", "dashboard", "--port", "0", "--database-url", self.proxy.url]
-        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log.open("w"))
+        with log.open("w") as output:
+            self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=output)
         until(lambda: "the dashboard is at " in log.read_text(), log.read_text, 60)
         self.url = log.read_text().partition("the dashboard is at ")[2].split()[0]
 

@@ -35,7 +35,7 @@ def scene(server_folder: Path, tmp_path: Path) -> Iterator[Scene]:
 def tabs(chromium: Browser, scene: Scene) -> Iterator[list[Page]]:
     with chromium.new_context(locale="en-GB") as context:
         tabs = [context.new_page() for _ in range(4)]
-        for tab, path in zip(tabs, ("/", "/jobs", "/workers", "/health"), strict=True):
+        for tab, path in zip(tabs, ("/", "/jobs", "/limits", "/health"), strict=True):
             tab.goto(scene.url + path)
             expect(tab.locator("#connection")).to_have_text("live")
         yield tabs

@@ -53,8 +53,8 @@ class RouteSpec(NamedTuple):
     """Of the API: the JSON request body."""
     query_model: type[BaseModel] | None = None
     """Of the API: the query parameters."""
-    seconds: float = PAGE_SECONDS
-    """A GET is answered within this time."""
+    seconds: float | None = None
+    """A GET is answered within this time; None: PAGE_SECONDS."""
 
 
 class Context(NamedTuple):
@@ -118,8 +118,9 @@ class ProtectedEndpoint:
         # A page may need several reads, each within its own time limit. It is not cancelled: the driver would take
         # seconds to cancel a statement if the server does not answer.
         responding.add_done_callback(lambda task: task.cancelled() or task.exception())
-        if not (await asyncio.wait({responding}, timeout=self.route.seconds))[0]:
-            message = f"the database has not answered for {self.route.seconds:.0f} seconds"
+        seconds = self.route.seconds or PAGE_SECONDS
+        if not (await asyncio.wait({responding}, timeout=seconds))[0]:
+            message = f"the database has not answered for {seconds:.0f} seconds"
             raise DatabaseUnreachable(message, message)
         return responding.result()
 

@@ -13,6 +13,7 @@ from treadle.db.queries.listing import estimate_jobs, find_jobs, has_payload_ind
 from treadle.db.queries.overview import Names, find_names
 from treadle.operations.bulk import acount, lists
 from treadle.web.dashboard.filters import filter_of, filter_parameters, fixed_parameters, read_filter
+from treadle.web.dashboard.pages.copying import list_commands
 from treadle.web.dashboard.pages.live.job_list import LiveLists
 from treadle.web.dashboard.pages.live.readings import Readings
 from treadle.web.dashboard.pages.rendering import page
@@ -86,6 +87,9 @@ def routes(app: Treadle, searches: Searches, readings: Readings) -> list[RouteSp
             names=names,
             periods=PERIODS,
             most=MOST_FOUND,
+            commands=list_commands(
+                app.database.schema, job_filter, filter_parameters(context), context.visitor.role, context.url("")
+            ),
             shown=".".join(job.id.hex for job in found.jobs),
             statuses=STATUSES,
             after=context.field("after"),

@@ -8,6 +8,7 @@ from starlette.responses import HTMLResponse
 
 from treadle.web.dashboard.pages import formatting
 from treadle.web.dashboard.pages.charts import brief
+from treadle.web.dashboard.pages.remedies import linked
 from treadle.web.dashboard.routes import Context
 from treadle.web.dashboard.security.access import Role
 from treadle.words.formatting import count, facts, pace, printable, rate, short_id
@@ -25,6 +26,7 @@ _templates.filters |= {
     "count": count,
     "facts": facts,
     "line": printable,
+    "linked": linked,
     "lines": formatting.lines,
     "masked": masked,
     "pace": pace,

@@ -6,25 +6,15 @@ from starlette.responses import RedirectResponse, Response
 
 from treadle.app import Treadle
 from treadle.web.dashboard import actions
-from treadle.web.dashboard.pages.live.readings import Readings
-from treadle.web.dashboard.pages.live.regions import Regions, stream_regions
-from treadle.web.dashboard.pages.rendering import content, page
+from treadle.web.dashboard.pages.rendering import page
 from treadle.web.dashboard.routes import Context, RouteSpec
 from treadle.web.dashboard.security.access import Role
 from treadle.web.dashboard.urls import with_result
 from treadle.words.errors import InvalidArgument, UnknownWorker, shown
 from treadle.words.naming import MOST_CONCURRENCY
-from treadle.words.overview import WorkerRow
 
 
-def render(mount_path: str, role: Role, workers: list[WorkerRow]) -> Regions:
-    return Regions(None, {"content": content(mount_path, role, "workers.html", workers=workers)})
-
-
-def routes(app: Treadle, readings: Readings) -> list[RouteSpec]:
-    async def live(context: Context) -> Response:
-        return stream_regions(context, readings.follow("workers", app.workers.alist), render)
-
+def routes(app: Treadle) -> list[RouteSpec]:
     async def workers(context: Context) -> Response:
         return page(context, "workers.html", workers=await app.workers.alist())
 
@@ -43,7 +33,6 @@ def routes(app: Treadle, readings: Readings) -> list[RouteSpec]:
 
     return [
         RouteSpec("GET", "/workers", workers, Role.VIEWER, "Workers"),
-        RouteSpec("GET", "/live/workers", live, Role.VIEWER, "Live updates of the workers"),
         RouteSpec("GET", "/workers/concurrency", concurrency_form, Role.OPERATOR, "Confirm another concurrency"),
         RouteSpec("POST", "/workers/concurrency", change_concurrency, Role.OPERATOR, actions.CONCURRENCY_SUMMARY),
     ]

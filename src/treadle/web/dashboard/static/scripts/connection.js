@@ -1,6 +1,7 @@
 // Live updates: the server sends markup rendered from the same templates as the page.
 
 import { STALE_MS, setFresh, setUnavailable, silence } from "./age.js";
+import { offerCopying } from "./copying.js";
 import { $, main } from "./dom.js";
 import { clearNew, updateList } from "./list.js";
 import { appendLines, merge, replaceRegions } from "./merging.js";
@@ -96,6 +97,7 @@ export async function reload(again = false) {
     clearNew();
     merge(main(), $("#main", fresh));
     updateTimes(main());
+    offerCopying();
     announceStatus();
     setFresh();
     if (main().dataset.refresh) showLive();

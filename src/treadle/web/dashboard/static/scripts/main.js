@@ -4,6 +4,7 @@ import "./age.js";
 import "./bulk.js";
 import "./charts.js";
 import { announceStatus, connect, disconnect, refreshPeriodically, resume } from "./connection.js";
+import "./copying.js";
 import { all, main } from "./dom.js";
 import "./keyboard.js";
 import "./retry.js";
