@@ -241,9 +241,19 @@ COMMENT ON FUNCTION treadle.confirm_blocked() IS 'Trigger: at commit, unblocks a
 
 COMMENT ON FUNCTION treadle.count_by_bucket(p_seconds double precision[]) IS 'How many of these times, in seconds, lie in each bucket of time_buckets().';
 
+COMMENT ON FUNCTION treadle.count_depths(p_limit integer, p_time interval, p_keep interval) IS 'Counts lanes and finished jobs that are too many to be counted whenever somebody looks, and keeps how many jobs waited in each minute. Returns how many jobs it counted. Workers call it every few seconds.';
+
+COMMENT ON FUNCTION treadle.count_lanes(p_lanes treadle.lane[], p_starts timestamp with time zone[], p_known bigint[], p_budget integer, OUT depths bigint[], OUT counted_to integer[]) IS 'Counts the jobs of lanes within a budget, which is shared by the lanes that need it.';
+
 COMMENT ON FUNCTION treadle.count_minutes(p_lag interval, p_limit integer, p_keep interval) IS 'Counts the jobs that finished since the last call in "treadle".minutes and "treadle".totals, for charts and metrics. Returns how many of its rows changed. Workers call it every few seconds.';
 
 COMMENT ON FUNCTION treadle.count_pending(p_name character varying, p_per character varying, p_key character varying, p_most integer) IS 'How many of the jobs that a limit is for, or of one value of its "per", wait; counted up to p_most.';
+
+COMMENT ON FUNCTION treadle.count_segments(p_status character varying, p_lane treadle.lane, p_start timestamp with time zone, p_now timestamp with time zone, p_limit bigint, p_until timestamp with time zone) IS 'Counts again what may have changed in a lane, or among the jobs of a finished status. Returns how many it counted.';
+
+COMMENT ON FUNCTION treadle.count_span(p_status character varying, p_lane treadle.lane, p_from timestamp with time zone, p_to timestamp with time zone, p_limit integer, OUT jobs bigint, OUT last timestamp with time zone) IS 'Counts up to p_limit jobs of a lane, or of a finished status, from p_from to before p_to.';
+
+COMMENT ON FUNCTION treadle.count_statuses(p_most integer) IS 'How many jobs there are by status, and how many are blocked: exact, or as workers counted them at counted_at. Pending jobs: see find_depths().';
 
 COMMENT ON FUNCTION treadle.decide_check(p_check bigint, p_ids uuid[], p_ended boolean, p_past uuid, p_limit integer) IS 'Decides about the jobs of a row of dependency_checks, and deletes it, or leaves what is left.';
 
@@ -329,9 +339,13 @@ COMMENT ON FUNCTION treadle.failed_member(p_id uuid) IS 'The first job of a work
 
 COMMENT ON FUNCTION treadle.fair_shares(p_fair character varying[], p_job_types character varying[], p_partitions character varying[], p_available integer[], p_shares integer[]) IS 'Divides jobs among lanes that take turns.';
 
-COMMENT ON FUNCTION treadle.find_claimable(p_job_type character varying, p_queue character varying, p_worker_id character varying, p_search text, p_payloads boolean, p_from timestamp with time zone, p_priority integer, p_run_at timestamp with time zone, p_id uuid, p_limit integer, p_look integer, p_end timestamp with time zone) IS 'The claimable jobs in the order in which they will be claimed, for find_jobs().';
+COMMENT ON FUNCTION treadle.find_by_payload(p_path text[], p_value jsonb, p_status character varying, p_job_type character varying, p_queue character varying, p_worker_id character varying, p_key character varying, p_search text, p_digits text, p_since timestamp with time zone, p_until timestamp with time zone, p_first uuid, p_last uuid, p_id uuid, p_limit integer, p_look integer, p_end timestamp with time zone) IS 'The jobs with a value in the payload, along an index, for find_jobs().';
+
+COMMENT ON FUNCTION treadle.find_claimable(p_job_type character varying, p_queue character varying, p_worker_id character varying, p_search text, p_payloads boolean, p_from timestamp with time zone, p_priority integer, p_run_at timestamp with time zone, p_id uuid, p_limit integer, p_look integer, p_end timestamp with time zone, p_digits text, p_first uuid, p_last uuid, p_path text[], p_value jsonb) IS 'The claimable jobs in the order in which they will be claimed, for find_jobs().';
 
 COMMENT ON FUNCTION treadle.find_claimed_jobs(p_worker_id character varying) IS 'The jobs that a worker has claimed.';
+
+COMMENT ON FUNCTION treadle.find_depths(p_budget integer) IS 'How many jobs wait, by queue, type and priority: exact, or as workers counted them at counted_at; when the first is or was due, and whether they are paused.';
 
 COMMENT ON FUNCTION treadle.find_due_schedules(p_limit integer, p_declared character varying[]) IS 'Schedules that are due or have no time yet, and the next one. p_declared: of those in code, only the ones with these digests.';
 
@@ -339,7 +353,9 @@ COMMENT ON FUNCTION treadle.find_ended(p_ids uuid[]) IS 'Deprecated: use find_fi
 
 COMMENT ON FUNCTION treadle.find_finished(p_ids uuid[]) IS 'Those of the jobs that have finished or no longer exist.';
 
-COMMENT ON FUNCTION treadle.find_jobs(p_status character varying, p_job_type character varying, p_queue character varying, p_worker_id character varying, p_key character varying, p_search text, p_exact uuid, p_rank integer, p_at timestamp with time zone, p_id uuid, p_limit integer, p_look integer, p_patience interval) IS 'One page of a list of jobs: those that match, and with "last" where the search stopped. The cost does not grow with the table.';
+COMMENT ON FUNCTION treadle.find_ids(p_digits text, p_before uuid, p_limit integer, p_look integer, p_patience interval) IS 'Ids by their first or last digits: the last digits of a bounded number of the newest jobs.';
+
+COMMENT ON FUNCTION treadle.find_jobs(p_status character varying, p_job_type character varying, p_queue character varying, p_worker_id character varying, p_key character varying, p_search text, p_exact uuid, p_rank integer, p_at timestamp with time zone, p_id uuid, p_limit integer, p_look integer, p_patience interval, p_since timestamp with time zone, p_until timestamp with time zone, p_path text[], p_value jsonb, p_payloads boolean) IS 'One page of a list of jobs: those that match, and with "last" where the search stopped. The cost does not grow with the table.';
 
 COMMENT ON FUNCTION treadle.find_lanes(p_budget integer) IS 'The lanes, deepest first: how many jobs wait in each (counted up to counted_to), when the first is or was due, and whether the lane is paused.';
 
@@ -365,7 +381,11 @@ COMMENT ON FUNCTION treadle.free_waiting(p_ids uuid[]) IS 'Lets jobs run that wa
 
 COMMENT ON FUNCTION treadle.has_attempts_left(p_attempts integer, p_max_attempts integer) IS 'Whether a job may be attempted again.';
 
+COMMENT ON FUNCTION treadle.has_digits(p_id uuid, p_digits text) IS 'Whether an id begins or ends with these digits.';
+
 COMMENT ON FUNCTION treadle.has_members(p_id uuid) IS 'Whether jobs of a workflow exist.';
+
+COMMENT ON FUNCTION treadle.has_payload_index(p_path text[]) IS 'Whether an index for searches by this path in payloads exists.';
 
 COMMENT ON FUNCTION treadle.has_room(p_name character varying, p_key character varying, p_now timestamp with time zone) IS 'Whether a limit has room for one more job.';
 
@@ -376,6 +396,10 @@ COMMENT ON FUNCTION treadle.held_jobs(p_worker_id character varying) IS 'Depreca
 COMMENT ON FUNCTION treadle.hold_slots(p_now timestamp with time zone, p_places tid[], p_queues character varying[], p_job_types character varying[], p_partitions character varying[], p_lanes integer[], p_limits integer[], p_names character varying[], p_keys character varying[], p_room integer[]) IS 'Adds claimed jobs to those that use their limits.';
 
 COMMENT ON FUNCTION treadle.id_after(p_id uuid, p_earlier uuid) IS 'The new id p_id, or one that is higher than p_earlier if the clock was set back since.';
+
+COMMENT ON FUNCTION treadle.id_at(p_moment timestamp with time zone) IS 'The first id that new_id() could make at this time.';
+
+COMMENT ON FUNCTION treadle.id_digits(p_search text) IS 'The digits of a search text that may be the first or last ones of an id; else null.';
 
 COMMENT ON FUNCTION treadle.insert_jobs(p_job treadle.jobs, p_data text[], p_keys character varying[], p_nths integer[], p_unique character varying[], p_partitions text[]) IS 'Inserts jobs for enqueue_with_options(), except those whose unique key another job has.';
 
@@ -400,6 +424,8 @@ COMMENT ON FUNCTION treadle.job_events(p_id uuid, p_number integer, p_lease bigi
 COMMENT ON FUNCTION treadle.job_status(p_id uuid) IS 'The status of a job as of now; null if there is none.';
 
 COMMENT ON FUNCTION treadle.jobs_ahead(p_id uuid, p_limit integer) IS 'How many jobs the live workers that serve this one would claim before it: in its lane, in other lanes of its priority, in lanes of higher priority; p_limit + 1 at most in all.';
+
+COMMENT ON FUNCTION treadle.keep_depth(p_status character varying, p_lane treadle.lane, p_starts_at timestamp with time zone, p_jobs bigint, p_counted_at timestamp with time zone, p_always boolean) IS 'Writes how many jobs a segment of a lane, or of a finished status, has.';
 
 COMMENT ON FUNCTION treadle.keep_logs(p_worker_id character varying, p_ids uuid[], p_leases bigint[], p_owners integer[], p_sequences integer[], p_levels integer[], p_loggers text[], p_messages text[], p_ages double precision[], p_head integer, p_tail integer) IS 'Writes the log lines of a worker''s jobs, fenced by their lease numbers, and keeps the first and the last lines of each job. Returns the ids of the jobs that were accepted.';
 
@@ -428,6 +454,8 @@ COMMENT ON FUNCTION treadle.keeps_slots() IS 'The bit of jobs.keeps that says: t
 COMMENT ON FUNCTION treadle.keeps_steps() IS 'The bit of jobs.keeps that says: this job has steps.';
 
 COMMENT ON FUNCTION treadle.keeps_watchers() IS 'The bit of jobs.keeps that says: jobs wait for the end of this one.';
+
+COMMENT ON FUNCTION treadle.kept_depth(p_status character varying, p_lane treadle.lane) IS 'How many jobs a lane has, or there are of a status that is not pending, as workers counted them last.';
 
 COMMENT ON FUNCTION treadle.key_rank(p_status character varying, p_holds smallint) IS 'The rank of an unfinished job among those with its key: 0 running, 1 next to run, 2 blocked.';
 
@@ -501,7 +529,7 @@ COMMENT ON FUNCTION treadle.opened_lanes(p_job_types character varying[], p_queu
 
 COMMENT ON FUNCTION treadle.opened_limits(p_now timestamp with time zone, p_until timestamp with time zone) IS 'The limits for which lanes are parked and that may have room by p_until, and when.';
 
-COMMENT ON FUNCTION treadle.operate(p_action character varying, p_ids uuid[], p_actor text, p_reason text, p_priority integer) IS 'Changes jobs for an operator (retry, cancel, delete, run_now, priority), with a row in the audit for each. Returns the outcome for each job (done, unfit, busy, missing) and the status that it had.';
+COMMENT ON FUNCTION treadle.operate(p_action character varying, p_ids uuid[], p_actor text, p_reason text, p_priority integer, p_act uuid, p_continues boolean) IS 'Changes jobs for an operator (retry, cancel, delete, run_now, priority), with a row in the audit for each. Returns the outcome for each job (done, unfit, busy, missing, repeated) and the status that it had.';
 
 COMMENT ON FUNCTION treadle.operate_schedule(p_action character varying, p_name character varying, p_actor text, p_reason text) IS 'Pauses, resumes, runs or deletes a schedule. Returns done, unchanged, missing, or declared (in code).';
 
@@ -554,6 +582,8 @@ COMMENT ON FUNCTION treadle.renew_workers(p_worker_ids character varying[], p_le
 COMMENT ON FUNCTION treadle.reopen_limit(p_name character varying) IS 'After a limit was changed: lanes that are parked for it are searched again.';
 
 COMMENT ON FUNCTION treadle.report_progress(p_id uuid, p_progress integer, p_stage character varying, p_lease bigint, p_worker_id character varying) IS 'Records the progress (0 to 100) and the stage of a running job; null leaves a value as it is. Returns false if the claim is lost.';
+
+COMMENT ON FUNCTION treadle.report_stuck(p_worker_id character varying, p_kind character varying, p_seconds double precision, p_job uuid, p_stack text) IS 'Notes that the event loop of a worker has not run for p_seconds (p_kind: stopped, or blocked by p_job), or that it runs again (null). It takes no jobs away.';
 
 CREATE TABLE treadle.workflows (
     id uuid NOT NULL,
@@ -617,7 +647,7 @@ COMMENT ON FUNCTION treadle.safe_floor(p_lane treadle.lane, p_safe treadle.ticks
 
 COMMENT ON FUNCTION treadle.safe_tick(p_snapshot pg_snapshot) IS 'A tick such that every transaction that has ended since the last tick has seen what was visible to it.';
 
-COMMENT ON FUNCTION treadle.sample_jobs(p_pages integer) IS 'Estimates the number of jobs by status, and of the pending ones by lane, from a sample of p_pages pages.';
+COMMENT ON FUNCTION treadle.sample_jobs(p_pages integer) IS 'Deprecated: use count_statuses() and find_depths(). Dropped in version 0.3.';
 
 COMMENT ON FUNCTION treadle.save_checkpoint(p_id uuid, p_checkpoint jsonb, p_lease bigint, p_worker_id character varying) IS 'Saves the checkpoint of a job for its next attempt. Returns false if the claim is lost.';
 
@@ -642,6 +672,8 @@ COMMENT ON FUNCTION treadle.settle_jobs(p_worker_id character varying, p_ids uui
 COMMENT ON FUNCTION treadle.settle_waiting(p_ids uuid[], p_past uuid) IS 'Frees or stops jobs that wait for others, or watches the next that they wait for.';
 
 COMMENT ON FUNCTION treadle.settle_workflows(p_ids uuid[], p_past uuid) IS 'Lets workflows begin or end, or watches another of their jobs.';
+
+COMMENT ON FUNCTION treadle.shown_lanes(p_safe treadle.ticks, p_limit integer) IS 'The lanes that were used last, and where to start to count their jobs.';
 
 COMMENT ON FUNCTION treadle.slots_in_use(p_jobs uuid[], p_leases bigint[], p_weights integer[]) IS 'Those of the listed jobs that are still claimed or running under the same lease.';
 
@@ -687,7 +719,9 @@ CREATE TABLE treadle.audit (
     job_type character varying(50),
     queue character varying(50),
     reason text,
-    details jsonb DEFAULT '{}'::jsonb NOT NULL
+    details jsonb DEFAULT '{}'::jsonb NOT NULL,
+    act uuid,
+    begins boolean DEFAULT true NOT NULL
 );
 
 COMMENT ON TABLE treadle.audit IS 'What operators changed, one row per job, written in the transaction of the change.';
@@ -697,6 +731,10 @@ COMMENT ON COLUMN treadle.audit.actor IS 'Who made the change, according to the 
 COMMENT ON COLUMN treadle.audit.db_user IS 'The database user of that program.';
 
 COMMENT ON COLUMN treadle.audit.details IS 'The state before the change, and the arguments of the change.';
+
+COMMENT ON COLUMN treadle.audit.act IS 'The act that this row belongs to: a change of several jobs has one for all of them, also if it is made in several transactions. Null: the row is an act of its own.';
+
+COMMENT ON COLUMN treadle.audit.begins IS 'Whether this is the first row of its act. The audit page lists those.';
 
 ALTER TABLE treadle.audit ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME treadle.audit_id_seq
@@ -810,6 +848,42 @@ ALTER TABLE treadle.dependency_checks ALTER COLUMN id ADD GENERATED ALWAYS AS ID
     NO MAXVALUE
     CACHE 1
 );
+
+CREATE SEQUENCE treadle.depth_clock
+    START WITH 0
+    INCREMENT BY 1
+    MINVALUE 0
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE TABLE treadle.depth_history (
+    minute timestamp with time zone NOT NULL,
+    queue character varying(50) NOT NULL,
+    job_type character varying(50) NOT NULL,
+    jobs bigint NOT NULL
+);
+
+COMMENT ON TABLE treadle.depth_history IS 'How many jobs waited at the beginning of each minute, by queue and type; in the row with empty names, all of them. A minute without that row was not counted.';
+
+CREATE TABLE treadle.depths (
+    status character varying(20) NOT NULL,
+    queue character varying(50) NOT NULL,
+    job_type character varying(50) NOT NULL,
+    priority integer NOT NULL,
+    partition character varying(500) NOT NULL COLLATE pg_catalog."C",
+    starts_at timestamp with time zone NOT NULL,
+    jobs bigint,
+    counted_at timestamp with time zone NOT NULL
+)
+WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0');
+
+COMMENT ON TABLE treadle.depths IS 'How many jobs there are in lanes that are too deep to be counted whenever somebody looks, and of each status of finished jobs, divided by time. See count_depths().';
+
+COMMENT ON COLUMN treadle.depths.status IS 'For finished jobs there is no lane: queue, type and partition are empty.';
+
+COMMENT ON COLUMN treadle.depths.starts_at IS 'The jobs from this time (run_at, or finished_at) to the next row are counted here.';
+
+COMMENT ON COLUMN treadle.depths.jobs IS 'Null: not counted yet.';
 
 CREATE TABLE treadle.errors (
     job_id uuid NOT NULL,
@@ -1322,7 +1396,15 @@ CREATE TABLE treadle.workers (
     pid integer,
     version text,
     process_types character varying(50)[],
-    children integer
+    children integer,
+    stuck_since timestamp with time zone,
+    stuck_kind character varying(20),
+    stuck_job uuid,
+    stuck_job_type character varying(50),
+    stuck_stack text,
+    lost_because text,
+    jobs_given_back integer,
+    jobs_failed integer
 )
 WITH (fillfactor='50');
 
@@ -1338,6 +1420,20 @@ COMMENT ON COLUMN treadle.workers.process_types IS 'Those of its job types that 
 
 COMMENT ON COLUMN treadle.workers.children IS 'How many jobs run in child processes at once; concurrency is for the other jobs.';
 
+COMMENT ON COLUMN treadle.workers.stuck_since IS 'When its event loop last ran, if that is some seconds ago although its lease is renewed. Null: it runs. See report_stuck().';
+
+COMMENT ON COLUMN treadle.workers.stuck_kind IS 'stopped: its process was stopped, by a signal or a debugger; blocked: something blocks its event loop.';
+
+COMMENT ON COLUMN treadle.workers.stuck_job IS 'The job that blocks its event loop, if it is known.';
+
+COMMENT ON COLUMN treadle.workers.stuck_stack IS 'Where its event loop is blocked, if it is known.';
+
+COMMENT ON COLUMN treadle.workers.lost_because IS 'Why it was declared lost.';
+
+COMMENT ON COLUMN treadle.workers.jobs_given_back IS 'How many of its jobs were pending again when it was lost.';
+
+COMMENT ON COLUMN treadle.workers.jobs_failed IS 'How many of its jobs ended when it was lost, because they have crashed too often or have no attempts left.';
+
 ALTER TABLE ONLY treadle.audit
     ADD CONSTRAINT audit_pkey PRIMARY KEY (id);
 
@@ -1349,6 +1445,12 @@ ALTER TABLE ONLY treadle.dependencies
 
 ALTER TABLE ONLY treadle.dependency_checks
     ADD CONSTRAINT dependency_checks_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY treadle.depth_history
+    ADD CONSTRAINT depth_history_pkey PRIMARY KEY (minute, queue, job_type);
+
+ALTER TABLE ONLY treadle.depths
+    ADD CONSTRAINT depths_pkey PRIMARY KEY (status, queue, job_type, priority, partition, starts_at);
 
 ALTER TABLE ONLY treadle.errors
     ADD CONSTRAINT errors_pkey PRIMARY KEY (job_id, failed_at);
@@ -1445,6 +1547,12 @@ ALTER TABLE ONLY treadle.workers
 
 ALTER TABLE ONLY treadle.workflows
     ADD CONSTRAINT workflows_pkey PRIMARY KEY (id);
+
+CREATE INDEX idx_audit_act ON treadle.audit USING btree (act, id) WHERE (act IS NOT NULL);
+
+CREATE UNIQUE INDEX idx_audit_acts ON treadle.audit USING btree (act) WHERE (begins AND (act IS NOT NULL));
+
+CREATE INDEX idx_audit_begins ON treadle.audit USING btree (id) WHERE begins;
 
 CREATE INDEX idx_audit_job ON treadle.audit USING btree (job_id) WHERE (job_id IS NOT NULL);
 

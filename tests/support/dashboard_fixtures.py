@@ -26,14 +26,12 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine, tests wait for longer than visitors do."""
     from treadle.db.patience import Patience
     from treadle.web.dashboard import routes
-    from treadle.web.dashboard.pages import health
     from treadle.web.dashboard.pages.live import readings
 
     longer = Patience(connection=30.0, answer=30.0, lock=30.0)
     monkeypatch.setattr(routes, "PAGE_SECONDS", 30.0)
     monkeypatch.setattr(routes, "ON_SCREEN", longer)
     monkeypatch.setattr(readings, "ON_SCREEN", longer)
-    monkeypatch.setattr(health, "PAGE_FINDINGS_SECONDS", 25.0)
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from treadle.db.pools import AsyncPool, Pool, chosen_limits, server_changed
 from treadle.db.queries import worker as worker_queries
 from treadle.db.query import Query, Result
 from treadle.db.reconnecting import REFUSED, UNAVAILABLE, reconnect_delay
-from treadle.db.runner import apeek_together, arun, arun_together, needs_transaction, peek, read_settings, run
+from treadle.db.runner import apeek_together, arun, arun_together, needs_transaction, peek_together, run
 from treadle.db.search_path import PINNED_LOCALLY
 from treadle.db.session_settings import with_needed_settings
 from treadle.db.setup_connection import connect, unreachable
@@ -176,13 +176,11 @@ class Database:
         return result
 
     def read_together(self, queries: Sequence[Query[Result]], seconds: float = READ_SECONDS) -> list[Result]:
-        """Several reads in one transaction, which saves round trips."""
+        """Several reads in one transaction and with one snapshot, so that their results agree with each other."""
         if self._borrowed:
             return self._borrowed.run_together(queries)
-        # Rolled back, so that the settings do not outlive it in a caller's transaction.
-        with in_time(), self._connection() as connection, connection.transaction(force_rollback=True):
-            connection.execute(read_settings(seconds))
-            return [peek(connection, query, self.schema) for query in queries]
+        with in_time(), self._connection() as connection:
+            return peek_together(connection, queries, seconds, self.schema)
 
     async def aread_together(self, queries: Sequence[Query[Result]], seconds: float = READ_SECONDS) -> list[Result]:
         if self._aborrowed:

@@ -39,12 +39,14 @@ class Clamped(TimestamptzLoader):
             return EARLIEST if text.startswith(b"-") or text.endswith(b"BC") else LATEST
 
 
-def read_settings(seconds: float) -> bytes:
+def read_settings(seconds: float, one_snapshot: bool = False) -> bytes:
     """The settings of a read: read-only, with a time limit and a pinned search path. Sequential scans are off, so that
     a generic or outdated estimate never reads a whole table; JIT is off, which would compile for 500 ms what runs for
-    2 ms."""
+    2 ms. With `one_snapshot`, all statements of the transaction see the same state: not in a transaction that has begun
+    before."""
+    level = "isolation level repeatable read, " if one_snapshot else ""
     return f"""\
-set transaction read only;
+set transaction {level}read only;
 {PINNED_LOCALLY};
 set local statement_timeout = {round(seconds * 1000)};
 set local enable_seqscan = off;
@@ -66,15 +68,31 @@ async def apeek(connection: AsyncConnection[Any], query: Query[Result], schema: 
         return query.read(await cursor.fetchall() if _has_rows(cursor) else ())
 
 
+def peek_together(
+    connection: Connection[Any], queries: Sequence[Query[Result]], seconds: float, schema: str
+) -> list[Result]:
+    """Several reads in a transaction of their own, each within `seconds`."""
+    one_snapshot = _sees_one_snapshot(connection, queries)
+    # Rolled back, so that the settings do not outlive it in a caller's transaction.
+    with connection.transaction(force_rollback=True):
+        connection.execute(read_settings(seconds, one_snapshot))
+        return [peek(connection, query, schema) for query in queries]
+
+
 async def apeek_together(
     connection: AsyncConnection[Any], queries: Sequence[Query[Result]], seconds: float, schema: str
 ) -> list[Result]:
-    """Several reads in a transaction of their own, each within `seconds`; sooner if the caller has less patience."""
-    limits = patience.current()
+    """The same; sooner if the caller has less patience."""
+    limits, one_snapshot = patience.current(), _sees_one_snapshot(connection, queries)
     with nullcontext() if limits is None else limited(connection, limits.answer):
         async with connection.transaction(force_rollback=True):
-            await connection.execute(read_settings(patience.shortened(seconds)))
+            await connection.execute(read_settings(patience.shortened(seconds), one_snapshot))
             return [await apeek(connection, query, schema) for query in queries]
+
+
+def _sees_one_snapshot(connection: Connection[Any] | AsyncConnection[Any], queries: Sequence[Query[Any]]) -> bool:
+    """Not in a transaction that has begun before."""
+    return connection.info.transaction_status == TransactionStatus.IDLE and len(queries) > 1
 
 
 def run(connection: Connection[Any], query: Query[Result], schema: str) -> Result:

@@ -1,10 +1,13 @@
 """The state of the whole queue."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
 from treadle.words.changes import Pause
+from treadle.words.snapshot import JobSnapshot
 from treadle.words.status import Status
+from treadle.words.stuck import Stuck
 
 
 class Lane(NamedTuple):
@@ -16,7 +19,7 @@ class Lane(NamedTuple):
     depth: int
     """How many can be claimed, now or later."""
     exact: bool
-    """False: too many to count, and `depth` is an estimate."""
+    """False: too many to count whenever somebody looks."""
     due_since: datetime | None
     """Since when the first of them could run; None: none is due yet."""
     due_next: datetime | None
@@ -24,6 +27,8 @@ class Lane(NamedTuple):
     paused: bool
     served: bool
     """A live worker claims from it."""
+    counted_at: datetime | None = None
+    """If `depth` is not exact: when a worker counted it; None: nobody has, and there are at least so many."""
 
 
 class WorkerRow(NamedTuple):
@@ -40,12 +45,32 @@ class WorkerRow(NamedTuple):
     started_at: datetime
     seen_at: datetime
     alive: bool
+    """Its lease is renewed. It may be stuck."""
     lost_at: datetime | None
     """When it was declared lost and its jobs were recovered."""
     holds: int
     """How many jobs it has claimed or is running."""
     initial_concurrency: int | None = None
     """What it was started with."""
+    state: str = "alive"
+    """`alive`; `stuck`: its lease is renewed, but its event loop does not run; `silent`: its lease was not renewed in
+    time; `lost`: it was declared lost."""
+    running: int = 0
+    """How many of the jobs take up its slots."""
+    prefetched: int = 0
+    """How many it has claimed ahead and not started."""
+    slots: int | None = None
+    """How many jobs run at once, with those in child processes."""
+    lease: float | None = None
+    """Seconds; None: a client without a worker process."""
+    stuck: Stuck | None = None
+    lost_because: str | None = None
+    jobs_given_back: int | None = None
+    """Of a lost worker: how many of its jobs were pending again."""
+    jobs_failed: int | None = None
+    """Of a lost worker: how many of its jobs failed with it."""
+    at: datetime | None = None
+    """When this was read, by the database's clock."""
 
 
 class Span(NamedTuple):
@@ -67,6 +92,8 @@ class Span(NamedTuple):
 class Total(NamedTuple):
     jobs: int
     exact: bool
+    counted_at: datetime | None = None
+    """If it is not exact: when a worker counted them; None: nobody has, and there are at least so many."""
 
 
 class Overview(NamedTuple):
@@ -82,4 +109,6 @@ class Overview(NamedTuple):
     """Seconds of a span."""
     totals: dict[Status, Total]
     rate: float
-    """Finished jobs per second, over the last full minute that was counted."""
+    """Finished jobs per second, over the last minute that was counted."""
+    running: Sequence[JobSnapshot] = ()
+    """Running jobs, in the order in which they started; at most as many as were asked for."""

@@ -1,11 +1,12 @@
 """The state of the whole queue. No query counts the table: the cost does not depend on the number of jobs."""
 
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from treadle.db.query import Query, Rows, call, statement
-from treadle.words.overview import Span, WorkerRow
+from treadle.words.overview import Span, Total, WorkerRow
 from treadle.words.status import Status
+from treadle.words.stuck import Stuck
 
 # Suggestions: names of each kind that are returned, and rows of each table that are read for them.
 MAX_NAMES = 200
@@ -18,18 +19,23 @@ class LaneDepth(NamedTuple):
     priority: int
     depth: int
     exact: bool
-    """False: there are at least this many."""
+    counted_at: datetime | None
+    """If it is not exact: when a worker counted it; None: there are at least this many."""
     due_first: datetime | None
     paused: bool
 
 
-class SampledCount(NamedTuple):
-    status: Status
-    queue: str | None
-    job_type: str | None
-    priority: int | None
-    jobs: int
-    exact: bool
+class Counts(NamedTuple):
+    """How many jobs there are, without the pending ones that are not blocked."""
+
+    totals: dict[Status, Total]
+    blocked: Total
+
+
+class Depth(NamedTuple):
+    at: datetime
+    jobs: int | None
+    """None: no worker ran, and nobody counted."""
 
 
 class Names(NamedTuple):
@@ -47,42 +53,50 @@ class Chart(NamedTuple):
     spans: list[Span]
 
 
-def find_lanes() -> Query[list[LaneDepth]]:
-    """The lanes of different partitions are added up: otherwise each of a thousand tenants would have its own."""
-    columns = "queue, job_type, priority, depth, depth < counted_to, due_first, paused"
-
-    def read(rows: Rows) -> list[LaneDepth]:
-        lanes: dict[tuple[str, str, int], LaneDepth] = {}
-        for lane in map(LaneDepth._make, rows):
-            lanes[lane[:3]] = _together(lanes[lane[:3]], lane) if lane[:3] in lanes else lane
-        return list(lanes.values())
-
-    return call("find_lanes", {}, read, columns=columns)
+def find_depths() -> Query[list[LaneDepth]]:
+    """How many jobs wait, by queue, type and priority."""
+    columns = "queue, job_type, priority, depth, exact, counted_at, due_first, paused"
+    return call("find_depths", {}, lambda rows: [LaneDepth._make(row) for row in rows], columns=columns)
 
 
-def _together(one: LaneDepth, other: LaneDepth) -> LaneDepth:
-    first = min(filter(None, (one.due_first, other.due_first)), default=None)
-    return one._replace(depth=one.depth + other.depth, exact=one.exact and other.exact, due_first=first)
+def count_statuses() -> Query[Counts]:
+    def read(rows: Rows) -> Counts:
+        totals = {row[0]: Total(*row[1:]) for row in rows}
+        blocked = totals.pop("blocked")
+        return Counts({Status(status): total for status, total in totals.items()}, blocked)
+
+    return call("count_statuses", {}, read, columns="status, jobs, exact, counted_at")
 
 
-def count_sampled_jobs() -> Query[list[SampledCount]]:
-    """Estimated from a sample of the table."""
-    columns = "status, queue, job_type, priority, jobs, exact"
-    return call(
-        "sample_jobs", {}, lambda rows: [SampledCount(Status(row[0]), *row[1:]) for row in rows], columns=columns
-    )
+def get_depths(window: int, step: int, job_type: str | None = None, queue: str | None = None) -> Query[list[Depth]]:
+    """How many jobs waited during the last `window` seconds, in consecutive spans of `step` seconds, a multiple of 60:
+    the most in any minute of each span."""
+
+    def read(rows: Rows) -> list[Depth]:
+        known = {at: jobs for _, at, jobs in rows}
+        return [Depth(at, known.get(at)) for at in _moments(rows[0][0], window, step)]
+
+    params = {"window": window, "step": step, "job_type": job_type, "queue": queue}
+    return Query(statement("get_depths"), params, read)
 
 
-def count_jobs_bounded() -> Query[dict[Status, tuple[int, bool]]]:
-    """By status, up to a limit; and whether the count is complete."""
-    return Query(
-        statement("count_jobs_bounded"), {}, lambda rows: {Status(row[0]): (row[1], bool(row[2])) for row in rows}
-    )
+def find_recent_workers(hours: int = 1) -> Query[list[WorkerRow]]:
+    """Live workers, those lost within the last hours (a row is kept for a day), and those that still have jobs."""
+    return Query(statement("find_recent_workers"), {"hours": hours}, lambda rows: [_worker(row) for row in rows])
 
 
-def find_recent_workers() -> Query[list[WorkerRow]]:
-    """Live workers, and those lost within the last hour."""
-    return Query(statement("find_recent_workers"), {}, lambda rows: [WorkerRow._make(row) for row in rows])
+def _worker(row: tuple[Any, ...]) -> WorkerRow:
+    known, (reported, apart, has_children, children, lease), stuck = row[:13], row[13:18], Stuck.read(row[18:23])
+    worker = WorkerRow._make([*known, "alive", 0, 0, None, lease, stuck, *row[23:]])
+    slots, running = None, worker.holds
+    if worker.concurrency is not None:
+        # With a concurrency of 0 it claims nothing.
+        beside = children if has_children and worker.concurrency else 0
+        slots = worker.concurrency + beside
+        # A worker starts what it claims while it has free slots, and reports only jobs that run for a while.
+        running = max(reported, min(worker.holds - apart, worker.concurrency) + min(apart, beside))
+    state = "lost" if worker.lost_at else "silent" if not worker.alive else "stuck" if stuck else "alive"
+    return worker._replace(state=state, slots=slots, running=running, prefetched=worker.holds - running)
 
 
 def find_names(search: str | None = None, limit: int = MAX_NAMES) -> Query[Names]:
@@ -100,13 +114,17 @@ def get_throughput(window: int, step: int, job_type: str | None = None) -> Query
     def read(rows: Rows) -> Chart:
         now, counted = rows[0][:2]
         known = {row[2]: _span(row[2:]) for row in rows if row[2] is not None}
-        end = int(now.timestamp()) // step * step
-        begin = int((now - timedelta(seconds=window)).timestamp()) // step * step
-        moments = [datetime.fromtimestamp(each, UTC) for each in range(begin, end + 1, step)]
         nothing = (0, 0, 0, 0, None, None, None, None)
+        moments = _moments(now, window, step)
         return Chart(now, counted, step, [known.get(at) or Span(at, *nothing) for at in moments])
 
     return Query(statement("get_throughput"), {"window": window, "step": step, "job_type": job_type}, read)
+
+
+def _moments(now: datetime, window: int, step: int) -> list[datetime]:
+    end = int(now.timestamp()) // step * step
+    begin = int((now - timedelta(seconds=window)).timestamp()) // step * step
+    return [datetime.fromtimestamp(each, UTC) for each in range(begin, end + 1, step)]
 
 
 def _span(row: tuple[object, ...]) -> Span:

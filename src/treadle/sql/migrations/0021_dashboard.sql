@@ -1,4 +1,78 @@
--- The dashboard: searches by time range, by digits of ids and by values in payloads.
+-- What the dashboard shows of many jobs: see decision 40.
+
+create table treadle.depths (
+    status     varchar(20) not null,
+    queue      varchar(50) not null,
+    job_type   varchar(50) not null,
+    priority   int not null,
+    partition  varchar(500) collate "C" not null,
+    starts_at  timestamptz not null,
+    jobs       bigint,
+    counted_at timestamptz not null,
+    primary key (status, queue, job_type, priority, partition, starts_at)
+) with (
+    fillfactor = 50,
+    autovacuum_vacuum_scale_factor = 0,
+    autovacuum_vacuum_threshold = 1000,
+    autovacuum_vacuum_cost_delay = 0
+);
+
+comment on table treadle.depths is 'How many jobs there are in lanes that are too deep to be counted whenever somebody looks, and of each status of finished jobs, divided by time. See count_depths().';
+comment on column treadle.depths.status is 'For finished jobs there is no lane: queue, type and partition are empty.';
+comment on column treadle.depths.starts_at is 'The jobs from this time (run_at, or finished_at) to the next row are counted here.';
+comment on column treadle.depths.jobs is 'Null: not counted yet.';
+
+-- Until when count_depths() waits, in microseconds.
+create sequence treadle.depth_clock minvalue 0 start 0 no cycle;
+
+create table treadle.depth_history (
+    minute   timestamptz not null,
+    queue    varchar(50) not null,
+    job_type varchar(50) not null,
+    jobs     bigint not null,
+    primary key (minute, queue, job_type)
+);
+
+comment on table treadle.depth_history is 'How many jobs waited at the beginning of each minute, by queue and type; in the row with empty names, all of them. A minute without that row was not counted.';
+
+-- Workers whose event loop does not run, and what became of the jobs of lost ones.
+alter table treadle.workers
+    add column stuck_since timestamptz,
+    add column stuck_kind varchar(20),
+    add column stuck_job uuid,
+    add column stuck_job_type varchar(50),
+    add column stuck_stack text,
+    add column lost_because text,
+    add column jobs_given_back int,
+    add column jobs_failed int;
+
+comment on column treadle.workers.stuck_since is 'When its event loop last ran, if that is some seconds ago although its lease is renewed. Null: it runs. See report_stuck().';
+comment on column treadle.workers.stuck_kind is 'stopped: its process was stopped, by a signal or a debugger; blocked: something blocks its event loop.';
+comment on column treadle.workers.stuck_job is 'The job that blocks its event loop, if it is known.';
+comment on column treadle.workers.stuck_stack is 'Where its event loop is blocked, if it is known.';
+comment on column treadle.workers.lost_because is 'Why it was declared lost.';
+comment on column treadle.workers.jobs_given_back is 'How many of its jobs were pending again when it was lost.';
+comment on column treadle.workers.jobs_failed is 'How many of its jobs ended when it was lost, because they have crashed too often or have no attempts left.';
+
+-- The audit groups the rows of one act, such as a change of thousands of jobs, and refuses to carry one out twice.
+alter table treadle.audit
+    add column act uuid,
+    add column begins boolean not null default true;
+
+comment on column treadle.audit.act is 'The act that this row belongs to: a change of several jobs has one for all of them, also if it is made in several transactions. Null: the row is an act of its own.';
+comment on column treadle.audit.begins is 'Whether this is the first row of its act. The audit page lists those.';
+
+-- A form that is submitted twice is carried out once.
+create unique index idx_audit_acts on treadle.audit (act) where begins and act is not null;
+-- The newest acts.
+create index idx_audit_begins on treadle.audit (id) where begins;
+-- The rows of an act.
+create index idx_audit_act on treadle.audit (act, id) where act is not null;
+
+-- It has two more parameters.
+drop function if exists treadle.operate(varchar, uuid[], text, text, int);
+
+-- Searches by time range, by digits of ids and by values in payloads.
 drop function if exists treadle.find_jobs(
     varchar, varchar, varchar, varchar, varchar, text, uuid, int, timestamptz, uuid, int, int, interval
 );

@@ -40,7 +40,7 @@ def routes(app: Treadle, secrets: RoleSecrets | None = None) -> list[RouteSpec]:
         *job_stream.routes(app, readings),
         *schedules.routes(app, readings),
         *limits.routes(app, readings),
-        *workers.routes(app),
+        *workers.routes(app, readings),
         *audit.routes(app),
         *health.routes(check, readings),
         *metrics.routes(app),

@@ -3,20 +3,25 @@
 import asyncio
 import time
 from contextlib import suppress
+from datetime import UTC, datetime
+from typing import NamedTuple
 
 from treadle.app import Treadle
 from treadle.db.queries.listing import get_clock
 from treadle.doctor import Finding
 from treadle.doctor.examine import aexamine
 from treadle.web.dashboard.redaction import redact_finding
-from treadle.words.errors import NotAllowed, SchemaError, TooSlow
+from treadle.words.errors import NotAllowed, SchemaError
 
 # An examination runs many queries, so reloading the page must not start another one each time.
 HEALTH_SECONDS = 10.0
-# While an examination takes its time, the findings of the one before are shown for this long.
-KEPT_SECONDS = 20.0
 # An examination that takes longer is abandoned, and the next visitor starts another one.
 LONGEST_SECONDS = 30.0
+
+
+class HealthReport(NamedTuple):
+    findings: list[Finding]
+    examined_at: datetime
 
 
 class HealthCheck:
@@ -24,42 +29,47 @@ class HealthCheck:
 
     def __init__(self, app: Treadle) -> None:
         self._app = app
-        self._findings: list[Finding] = []
-        self._examined_at = float("-inf")
-        self._began_at = float("-inf")
-        self._examination: asyncio.Task[list[Finding]] | None = None
+        self._latest: HealthReport | None = None
+        self._began = 0.0
+        self._task: asyncio.Task[HealthReport] | None = None
 
-    async def findings(self, seconds: float | None = None) -> list[Finding]:
-        """If there are none within `seconds`, those of the examination before, or TooSlow."""
-        if time.monotonic() - self._examined_at < HEALTH_SECONDS:
-            return self._findings
-        examination = self._current()
-        if (await asyncio.wait({examination}, timeout=seconds))[0]:
-            return examination.result()
-        if time.monotonic() - self._examined_at < KEPT_SECONDS:
-            return self._findings
-        raise TooSlow(f"the checks take longer than {seconds:g} seconds; they go on")
+    async def report(self, patience: float | None = None) -> HealthReport:
+        """At most HEALTH_SECONDS old. With `patience`, an examination that takes longer goes on, and the last one is
+        returned meanwhile: it says when it was made."""
+        task = self._current() or self._start()
+        if patience is not None and self._latest is not None:
+            done, _ = await asyncio.wait({task}, timeout=patience)
+            if not done:
+                return self._latest
+        return await asyncio.shield(task)
 
     async def reach_database(self) -> None:
         """Raises an error if the database does not answer: the findings may be older than an outage."""
         with suppress(SchemaError, NotAllowed):  # which the findings explain
             await self._app.database.aread(get_clock())
 
-    def _current(self) -> "asyncio.Task[list[Finding]]":
-        running, loop = self._examination, asyncio.get_running_loop()
-        if (
-            running is None
-            or running.done()
-            or running.get_loop() is not loop
-            or time.monotonic() - self._began_at > LONGEST_SECONDS
-        ):
-            self._began_at = time.monotonic()
-            running = self._examination = asyncio.create_task(self._examine())
-            # All who wait for it may be gone when it fails.
-            running.add_done_callback(lambda task: task.cancelled() or task.exception())
-        return running
+    def _current(self) -> asyncio.Task[HealthReport] | None:
+        """The examination that is running, or that is not yet too old."""
+        task = self._task
+        # A task belongs to its event loop.
+        if task is None or task.get_loop() is not asyncio.get_running_loop():
+            return None
+        age = time.monotonic() - self._began
+        is_over = age >= LONGEST_SECONDS or (task.done() and (_failed(task) or age >= HEALTH_SECONDS))
+        return None if is_over else task
 
-    async def _examine(self) -> list[Finding]:
-        self._findings = [redact_finding(each) for each in await aexamine(self._app.database)]
-        self._examined_at = time.monotonic()
-        return self._findings
+    def _start(self) -> asyncio.Task[HealthReport]:
+        self._began = time.monotonic()
+        self._task = asyncio.create_task(self._examine())
+        # Otherwise asyncio logs an error for which nobody waits any more.
+        self._task.add_done_callback(_failed)
+        return self._task
+
+    async def _examine(self) -> HealthReport:
+        found = [redact_finding(each) for each in await aexamine(self._app.database)]
+        self._latest = HealthReport(found, datetime.now(UTC))
+        return self._latest
+
+
+def _failed(task: asyncio.Task[HealthReport]) -> bool:
+    return task.cancelled() or task.exception() is not None

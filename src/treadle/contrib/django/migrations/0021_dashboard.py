@@ -1,4 +1,4 @@
-"""Searches of the dashboard."""
+"""Depths of the queue, for the dashboard."""
 
 from typing import Any, ClassVar
 

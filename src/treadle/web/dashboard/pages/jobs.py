@@ -3,7 +3,7 @@
 import re
 from contextlib import suppress
 from typing import NamedTuple
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -11,6 +11,7 @@ from starlette.responses import Response
 from treadle.app import Treadle
 from treadle.db.queries.listing import estimate_jobs, find_jobs, has_payload_index, is_whole_list
 from treadle.db.queries.overview import Names, find_names
+from treadle.db.queries.snapshots import find_snapshots
 from treadle.operations.bulk import acount, lists
 from treadle.web.dashboard.filters import filter_of, filter_parameters, fixed_parameters, read_filter
 from treadle.web.dashboard.pages.copying import list_commands
@@ -26,6 +27,7 @@ from treadle.words.changes import Action
 from treadle.words.errors import TooSlow
 from treadle.words.listing import HELD, JobFilter, JobSummary, Listing
 from treadle.words.overview import Total
+from treadle.words.snapshot import JobSnapshot
 from treadle.words.status import FINISHED, Status
 
 PAGE_SIZE = 50
@@ -34,6 +36,8 @@ MOST_FOUND = 200
 PERIODS = (("15m", "15 min"), ("1h", "1 h"), ("24h", "24 h"), ("7d", "7 d"))
 # How many of the affected jobs the confirmation page lists.
 PREVIEW_SIZE = 10
+# Of those that were selected one by one.
+NAMED = 20
 STATUSES = [Status.PENDING.value, HELD, *(each.value for each in Status if each is not Status.PENDING)]
 BULK_ACTIONS = {
     Action.RETRY: "Retry",
@@ -117,12 +121,14 @@ def routes(app: Treadle, searches: Searches, readings: Readings) -> list[RouteSp
         if action not in {each.value for each in BULK_ACTIONS}:
             raise HTTPException(400, f"action must be one of {', '.join(BULK_ACTIONS)}, got {action[:50]!r}")
         ids = _ids(context)
+        named: list[JobSnapshot] = []
         if ids is None:
             job_filter = filter_of(context)
             total = await acount(app.database, job_filter, Action(action))
             preview, filters = await find_preview(Action(action), job_filter), fixed_parameters(job_filter)
         else:
             total, preview, filters = Total(len(ids), exact=True), [], {}
+            named = await app.database.aread(find_snapshots([UUID(each) for each in ids[:NAMED]])) if ids else []
         return page(
             context,
             "bulk.html",
@@ -133,6 +139,9 @@ def routes(app: Treadle, searches: Searches, readings: Readings) -> list[RouteSp
             exact=total.exact,
             number=total.jobs,
             filter=filters,
+            named=named,
+            # A form can be submitted once.
+            act=uuid4(),
         )
 
     async def find_preview(action: Action, job_filter: JobFilter) -> list[JobSummary]:

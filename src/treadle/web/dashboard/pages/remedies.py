@@ -37,6 +37,9 @@ _OF_FINDINGS = {
     "worker_clocks": _WORKERS,
     "no_workers": _WORKERS,
     "unserved_lanes": _WORKERS,
+    "unclaimed_jobs": _WORKERS,
+    "failure_rates": Remedy("Failed jobs", "/jobs", {"status": "failed"}),
+    "crashing_jobs": Remedy("Failed jobs", "/jobs", {"status": "failed"}),
     "paused_lanes": _PAUSES,
     "paused_limits": _LIMITS,
     "lowered_limits": _LIMITS,
@@ -75,14 +78,14 @@ def of_reason(reason: Reason, job_id: object) -> list[Remedy]:
         return [Remedy("Open the job that it waits for", f"/jobs/{blocking}")]
     match reason.name:
         case "paused":
-            return [_PAUSES]
+            return [_resume(data)]
         case "limit_paused":
             return [_limit("Reset the limit…", "/limits/reset", data)]
         case "limited" | "rate_limited":
             return [_limit("Change the limit…", "/limits/set", data)]
         case "out_of_attempts":
             return [Remedy("Cancel…", "/bulk", {"action": "cancel", "ids": job_id}, changes=True)]
-        case "no_worker" | "no_worker_for_type" | "no_worker_for_queue" | "workers_paused" | "worker_lost":
+        case "no_worker" | "no_worker_for_type" | "no_worker_for_queue" | "workers_paused" | "worker_lost" | "stuck":
             return [_WORKERS]
         case "locked" | "ready":
             return [_HEALTH]
@@ -97,10 +100,14 @@ def of_schedule_reason(reason: Reason, name: str) -> list[Remedy]:
         case "paused":
             return [Remedy("Resume…", "/schedules/resume", {"name": name}, changes=True)]
         case "jobs_paused":
-            return [_PAUSES]
+            return [_resume(reason.data)]
         case "no_worker" | "no_worker_for_type" | "no_worker_for_queue" | "workers_paused" | "not_declared" | "late":
             return [_WORKERS]
     return []
+
+
+def _resume(pause: Mapping[str, Any]) -> Remedy:
+    return Remedy("Resume…", "/resume", {"job_type": pause.get("job_type"), "queue": pause.get("queue")}, changes=True)
 
 
 def _limit(label: str, path: str, data: Mapping[str, Any]) -> Remedy:
