@@ -19,7 +19,7 @@ def test_rows_change_in_place_and_new_jobs_wait_behind_a_button(visit: Visit, qu
     page = visit.live("/jobs")
     before = rows(page)
     page.get_by_role("checkbox", name="Select films").nth(3).check()
-    (job,) = queue.claim(["films"])
+    (job,) = queue.claim(["films"], 1)
     queue.start(job)
     older = page.locator(f"#row-{job.id}")
     assert older.count() == 0, "the oldest is claimed first, and is not on the first page"
@@ -33,7 +33,7 @@ def test_rows_change_in_place_and_new_jobs_wait_behind_a_button(visit: Visit, qu
     # A row that was on the page is updated where it is, even if it is no longer on the first page of the list.
     page.locator("#connection[data-state=live]").wait_for()
     before = rows(page)
-    (trailer,) = queue.claim(["trailers"])
+    (trailer,) = queue.claim(["trailers"], 1)
     queue.start(trailer)
     queue.progress(trailer, 40, stage="cutting")
     queue.enqueue_many("films", [{}] * 60)

@@ -12,12 +12,15 @@ from pathlib import Path
 import httpx
 import psycopg
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
+from tests.support.dashboard_fixtures import Theme
 from tests.support.outages import FAULTS, PAGES, Scene, stopped_dashboard
 from tests.support.screens import terminal
 from treadle import JobQueue
 
+THEMES: list[Theme] = ["light", "dark"]
 MOST_SECONDS = 12.0
 STALE = re.compile(r"Nothing new for \d+s\. What you see is from \d\d:\d\d:\d\d\.")
 
@@ -77,6 +80,9 @@ def test_a_dashboard_that_stops_makes_its_pages_look_stale(scene: Scene, tabs: l
             expect(tab.locator("#stale")).to_contain_text("No connection to the dashboard.")
             expect(tab.locator("#connection")).to_have_text("connection lost, reconnecting")
             expect(tab.locator("#age")).to_have_text(re.compile(r"updated \d+s ago"))
+        for theme in THEMES:
+            tabs[0].emulate_media(color_scheme=theme)
+            assert Axe().run(tabs[0]).response["violations"] == []
     for tab in tabs:
         expect(tab.locator("#stale")).to_be_hidden()
 

@@ -30,6 +30,8 @@ class ListUpdate(NamedTuple):
     """Those that were looked for; those of them that are not among the jobs were deleted."""
     listed: list[UUID]
     """The first page of the list as it is now."""
+    more: bool
+    """There are further pages."""
 
 
 class OpenList:
@@ -40,22 +42,22 @@ class OpenList:
         self._app = app
         self._find = find
         self.pages: list[frozenset[UUID]] = []
-        self._listed: list[JobSummary] = []
+        self._listed = Listing([], None)
         self._due = 0.0
 
     async def read(self) -> ListUpdate:
         jobs: dict[UUID, JobSummary] = {}
         began = time.monotonic()
         if self._find is not None and began >= self._due:
-            self._listed = (await self._find()).jobs
-            jobs = {job.id: job for job in self._listed}
+            self._listed = await self._find()
+            jobs = {job.id: job for job in self._listed.jobs}
             took = time.monotonic() - began
             self._due = began + took / SHARE
         shown = frozenset(list(frozenset().union(*self.pages))[:MAX_ROWS])
         if missing := shown - jobs.keys():
             found = await self._app.database.aread(find_jobs_by_id(list(missing)))
             jobs |= {job.id: job for job in found}
-        return ListUpdate(jobs, shown, [job.id for job in self._listed])
+        return ListUpdate(jobs, shown, [job.id for job in self._listed.jobs], self._listed.next is not None)
 
 
 class LiveLists:
@@ -102,7 +104,7 @@ def _changes(
         "rows": {str(job.id): rows[job.id] for job in changed},
         "deleted": [str(each) for each in (shown & update.read) - update.jobs.keys()],
         "new": sum(each not in shown for each in update.listed),
-        "all_new": bool(update.listed) and not shown.intersection(update.listed),
+        "more": update.more and not shown.intersection(update.listed),
     }
 
 

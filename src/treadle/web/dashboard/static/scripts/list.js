@@ -17,7 +17,7 @@ export function updateList(update) {
   const button = $("#new-jobs");
   button.hidden = !update.new;
   if (!update.new) return;
-  const text = `${update.new}${update.all_new ? " or more" : ""} new ${update.new === 1 ? "job" : "jobs"}`;
+  const text = `${update.new}${update.more ? " or more" : ""} new ${update.new === 1 ? "job" : "jobs"}`;
   if (button.textContent !== text) button.textContent = text;
 }
 
