@@ -59,7 +59,7 @@ def test_the_palette_finds_pages_types_queues_and_jobs(
 ) -> None:
     job = queue.enqueue("mail.send", queue="slow")
     page = visit.go("/")
-    palette, field = page.get_by_role("dialog", name="Go to"), page.get_by_role("combobox")
+    palette, field = page.get_by_role("dialog", name="Go to"), page.locator("#palette-input")
 
     def choose(text: str, option: str) -> None:
         page.keyboard.press("Control+k")
@@ -92,7 +92,7 @@ def test_the_palette_works_while_the_server_has_no_names(visit: Visit) -> None:
     visit.page.route("**/api/names*", lambda route: route.fulfill(status=503, body="{}"))
     page = visit.go("/")
     page.keyboard.press("Control+k")
-    page.get_by_role("combobox").fill("limits")
+    page.locator("#palette-input").fill("limits")
     page.keyboard.press("Enter")
     page.wait_for_url("**/limits")
     visit.problems.clear()
