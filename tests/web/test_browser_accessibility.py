@@ -29,6 +29,7 @@ PAGES += ["/workers/concurrency?worker=w", "/workflow", "/large workflow", "/mem
 # Axe takes seconds for the table with the numbers of the charts. Its rows are all the same, so a few are enough.
 CHECKED = {"exclude": [[".chart-data tbody tr:nth-child(n+4)"]]}
 # Without loading axe, which `Axe` does, once more.
+PHONE = "checked => axe.run(checked, {resultTypes: ['violations']})"
 DARK = "checked => axe.run(checked, {runOnly: ['color-contrast'], resultTypes: ['violations']})"
 
 
@@ -144,7 +145,7 @@ def test_every_page_is_accessible_fits_every_width_and_shows_hostile_text_as_tex
     loads nothing and violates no policy: `Visit` checks that."""
     violations, widths = {}, {}
     for path in PAGES:
-        visit.page.set_viewport_size({"width": 1280, "height": 900})
+        visit.page.set_viewport_size({"width": 1440, "height": 900})
         visit.page.emulate_media(color_scheme="light")
         page = opened(visit, full, connection, path)
         assert page.locator("main script, main img").count() == 0
@@ -153,6 +154,9 @@ def test_every_page_is_accessible_fits_every_width_and_shows_hostile_text_as_tex
         # The dark theme differs in its colors only.
         page.emulate_media(color_scheme="dark")
         found += page.evaluate(DARK, CHECKED)["violations"]
+        # On a phone, other parts are visible.
+        page.set_viewport_size({"width": 390, "height": 844})
+        found += page.evaluate(PHONE, CHECKED)["violations"]
         if found:
             violations[path] = [(each["id"], [node["html"][:150] for node in each["nodes"][:3]]) for each in found]
         for width in (768, 360):

@@ -270,7 +270,7 @@ def test_a_database_error_is_an_error_page(site: Site, app: Treadle, connection:
     finally:
         connection.execute("alter table treadle.elsewhere rename to meter")
     assert "<h1>Database unavailable</h1>" in page
-    assert "data-reload-after" in page
+    assert "data-retry-after" in page
     get(browser, "/")
 
 

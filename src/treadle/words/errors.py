@@ -228,6 +228,11 @@ class NotAllowed(TreadleError):
 class DatabaseUnreachable(TreadleError):
     """No connection to PostgreSQL could be opened."""
 
+    def __init__(self, message: str, summary: str = "no connection to the database") -> None:
+        """`summary` names no server, so that it can be shown to anybody."""
+        super().__init__(message)
+        self.summary = summary
+
 
 class TooSlow(TreadleError):
     """A read took longer than its time limit."""

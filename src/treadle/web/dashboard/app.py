@@ -36,7 +36,7 @@ def routes(app: Treadle, secrets: RoleSecrets | None = None) -> list[RouteSpec]:
         *assets.routes(),
         *([] if secrets is None else login.routes(secrets)),
         *overview.routes(app, readings),
-        *jobs.routes(app, searches),
+        *jobs.routes(app, searches, readings),
         *job.routes(app),
         *job_stream.routes(app, readings),
         *error_groups.routes(app, readings),

@@ -27,7 +27,7 @@ from treadle.web.dashboard.api import limit_models as limit_responses
 from treadle.web.dashboard.api import request_models as requests
 from treadle.web.dashboard.api import response_models as responses
 from treadle.web.dashboard.api.validation import read_body, read_query
-from treadle.web.dashboard.health import HealthCheck
+from treadle.web.dashboard.health import LONGEST_SECONDS, HealthCheck
 from treadle.web.dashboard.redaction import redact_details, redact_graph, redact_reason
 from treadle.web.dashboard.routes import Context, Endpoint, RouteSpec
 from treadle.web.dashboard.searches import Searches
@@ -202,7 +202,9 @@ def routes(app: Treadle, check: HealthCheck, searches: Searches) -> list[RouteSp
         get("/api/jobs/{id}", job, responses.JobDetails, "A job with its history"),
         get("/api/jobs/{id}/why", why, responses.Why, "Why a job is not running"),
         get("/api/jobs/{id}/graph", graph, graph_responses.Graph, "The jobs of a workflow, and which wait for which"),
-        get("/api/health", health, responses.Health, "Problems in the queue and its database"),
+        get("/api/health", health, responses.Health, "Problems in the queue and its database")._replace(
+            seconds=LONGEST_SECONDS
+        ),
         get("/api/schedules", schedules, responses.ScheduleList, "Schedules", requests.SchedulesQuery),
         get("/api/schedules/why", why_schedule, responses.Why, "Why a schedule does not run", requests.ScheduleQuery),
         get("/api/limits", limits, limit_responses.LimitList, "Limits, and keys of limits", requests.LimitsQuery),
