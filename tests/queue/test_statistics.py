@@ -17,7 +17,7 @@ TABLES = (
     *("lanes", "floors", "ticks", "pauses", "limits", "limit_targets", "limit_keys", "limit_openings", "limit_holders"),
     *("dependency_checks", "wake_requests", "expiries", "horizon"),
 )
-MIGRATION = "0021_statistics.sql"
+MIGRATION = "0022_statistics.sql"
 ANALYZE = f"analyze {', '.join(TABLES)}"
 
 

@@ -9,5 +9,5 @@ from treadle.contrib.django.schema import UpgradeSchema
 
 class Migration(migrations.Migration):  # type: ignore[misc]
     atomic = False
-    dependencies: ClassVar[list[Any]] = [("treadle", "0020_metrics")]
-    operations: ClassVar[list[Any]] = [UpgradeSchema(21)]
+    dependencies: ClassVar[list[Any]] = [("treadle", "0021_dashboard")]
+    operations: ClassVar[list[Any]] = [UpgradeSchema(22)]
