@@ -3,14 +3,17 @@
 from chaos.guards import (
     claims,
     clocks,
+    dashboard,
     database,
     dependencies,
+    errors,
     keys,
     lanes,
     limits,
     notifications,
     observability,
     schedules,
+    stuck_workers,
     unique,
     workers,
     workflows,
@@ -22,6 +25,7 @@ MUTANTS = [
     *lanes.MUTANTS,
     *keys.MUTANTS,
     *workers.MUTANTS,
+    *stuck_workers.MUTANTS,
     *notifications.MUTANTS,
     *clocks.MUTANTS,
     *database.MUTANTS,
@@ -31,6 +35,8 @@ MUTANTS = [
     *dependencies.MUTANTS,
     *workflows.MUTANTS,
     *observability.MUTANTS,
+    *dashboard.MUTANTS,
+    *errors.MUTANTS,
 ]
 
 __all__ = ["MUTANTS", "Mutant"]

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from treadle.app.listeners import Listeners
 from treadle.db.queries import enqueueing
+from treadle.db.queries import error_groups as group_queries
 from treadle.db.queries import jobs as job_queries
 from treadle.db.queries import operations as operation_queries
 from treadle.db.queries import schedules as schedule_queries
@@ -36,6 +37,7 @@ PRUNE_BATCH = 2000
 EXPIRE_BATCH = 1000
 SWEEP_BATCH = 100
 COUNT_BATCH, COUNT_LEAST = 100_000, 1_000
+GROUP_BATCH, GROUP_LEAST = 2_000, 20
 # How long one pass may take.
 PASS_SECONDS = 5.0
 
@@ -70,6 +72,7 @@ def services(
         await prune(connection, keep)
         await connection.run(schedule_queries.prune())
         await connection.run(enqueueing.prune_unique_periods())
+        await connection.run(group_queries.prune())
         await sweep(connection, grace)
 
     async def count_finished() -> None:
@@ -77,6 +80,9 @@ def services(
 
     async def count_deep() -> Delay:
         return Delay(max(0.5, await connection.run(operation_queries.count_depths())))
+
+    async def count_failed() -> None:
+        await group_errors(connection)
 
     async def end_expired() -> Delay | None:
         following = await expire(connection)
@@ -89,6 +95,7 @@ def services(
         Service(remove_old, PRUNE_EVERY),
         Service(count_finished, COUNT_EVERY),
         Service(count_deep, DEPTHS_EVERY),
+        Service(count_failed, COUNT_EVERY),
         Service(end_expired, EXPIRE_EVERY),
     ]
 
@@ -177,6 +184,31 @@ async def count(connection: ReconnectingConnection, lag: timedelta | None = None
         if limit < COUNT_LEAST:
             raise
     return sum([await count(connection, lag, limit // 4) for _ in range(4)])
+
+
+async def group_errors(
+    connection: ReconnectingConnection, lag: timedelta | None = None, limit: int = GROUP_BATCH
+) -> int:
+    """Count the attempts that failed lately, by group: in batches, for at most 5 s; in smaller ones if the role has a
+    short statement_timeout."""
+    total, end = 0, time.monotonic() + PASS_SECONDS
+    while True:
+        try:
+            done = await connection.run(group_queries.group_errors(limit, lag))
+        except StatementCancelled:
+            if limit < GROUP_LEAST:
+                raise
+            limit //= 4
+            continue
+        total += done.counted
+        if not done.more or time.monotonic() >= end:
+            return total
+
+
+async def count_all(connection: ReconnectingConnection, lag: timedelta | None = None) -> None:
+    """Count what finished and what failed lately."""
+    await count(connection, lag)
+    await group_errors(connection, lag)
 
 
 async def sweep(connection: ReconnectingConnection, grace: timedelta) -> int:
