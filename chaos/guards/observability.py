@@ -43,9 +43,9 @@ MUTANTS = [
     ),
     Mutant(
         "what is read together is of one moment",
-        "src/treadle/db/database.py",
-        "                connection.execute(read_settings(seconds, alone and len(queries) > 1))\n",
-        "                connection.execute(read_settings(seconds))\n",
+        "src/treadle/db/runner.py",
+        '    level = "isolation level repeatable read, " if one_snapshot else ""\n',
+        '    level = ""\n',
         test(DEPTHS, "test_what_is_read_together_is_of_one_moment"),
     ),
     Mutant(
