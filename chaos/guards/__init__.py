@@ -6,12 +6,14 @@ from chaos.guards import (
     dashboard,
     database,
     dependencies,
+    errors,
     keys,
     lanes,
     limits,
     notifications,
     observability,
     schedules,
+    stuck_workers,
     unique,
     workers,
     workflows,
@@ -23,6 +25,7 @@ MUTANTS = [
     *lanes.MUTANTS,
     *keys.MUTANTS,
     *workers.MUTANTS,
+    *stuck_workers.MUTANTS,
     *notifications.MUTANTS,
     *clocks.MUTANTS,
     *database.MUTANTS,
@@ -33,6 +36,7 @@ MUTANTS = [
     *workflows.MUTANTS,
     *observability.MUTANTS,
     *dashboard.MUTANTS,
+    *errors.MUTANTS,
 ]
 
 __all__ = ["MUTANTS", "Mutant"]

@@ -24,10 +24,12 @@ PAGES += [
     "/limits/set?name=rate",
     "/limits/reset?name=tenants",
 ]
+PAGES += ["/errors", "/errors?type=b", "/errors/1", "/errors/1/retry"]
 PAGES += ["/workers/concurrency?worker=w", "/workflow", "/large workflow", "/member"]
 # Axe takes seconds for the table with the numbers of the charts. Its rows are all the same, so a few are enough.
 CHECKED = {"exclude": [[".chart-data tbody tr:nth-child(n+4)"]]}
 # Without loading axe, which `Axe` does, once more.
+PHONE = "checked => axe.run(checked, {resultTypes: ['violations']})"
 DARK = "checked => axe.run(checked, {runOnly: ['color-contrast'], resultTypes: ['violations']})"
 
 
@@ -57,6 +59,10 @@ def full(queue: JobQueue, connection: Connection[Any]) -> str:
     connection.execute("select heartbeat(%s)", (HOSTILE[:100],))
     connection.execute("select register_worker('w', '1 hour', '{films}', null, 50), set_concurrency('w', 5)")
     connection.execute(
+        "select report_stuck('w', 'blocked', 5, %s, %s)", [job.id, f'  File "a.py", line 7, in a\n{HOSTILE}']
+    )
+    connection.execute("select register_worker('gone', '1 hour', '{films}'), recover_worker('gone', %s)", [HOSTILE])
+    connection.execute(
         """insert into minutes
         select date_trunc('minute', now()) - n * interval '1 minute', 'default', 'films', n, n % 3, 0, n % 5, n, 2, n, 9
         from generate_series(1, 50) n"""
@@ -77,6 +83,9 @@ def full(queue: JobQueue, connection: Connection[Any]) -> str:
             )
     connection.execute("update schedules set error = %s, last_at = now(), next_at = now()", (HOSTILE,))
     _add_limits(connection)
+    connection.execute("insert into worker_versions values (%s, '2000-01-01', %s)", [queue.worker_id, HOSTILE[:100]])
+    connection.execute("select group_errors('0', p_pause => '0')")
+    connection.execute("select mute_errors(1, p_actor => %s, p_reason => %s)", [HOSTILE[:100], HOSTILE])
     return f"/jobs/{job.id}"
 
 
@@ -136,7 +145,7 @@ def test_every_page_is_accessible_fits_every_width_and_shows_hostile_text_as_tex
     loads nothing and violates no policy: `Visit` checks that."""
     violations, widths = {}, {}
     for path in PAGES:
-        visit.page.set_viewport_size({"width": 1280, "height": 900})
+        visit.page.set_viewport_size({"width": 1440, "height": 900})
         visit.page.emulate_media(color_scheme="light")
         page = opened(visit, full, connection, path)
         assert page.locator("main script, main img").count() == 0
@@ -145,6 +154,9 @@ def test_every_page_is_accessible_fits_every_width_and_shows_hostile_text_as_tex
         # The dark theme differs in its colors only.
         page.emulate_media(color_scheme="dark")
         found += page.evaluate(DARK, CHECKED)["violations"]
+        # On a phone, other parts are visible.
+        page.set_viewport_size({"width": 390, "height": 844})
+        found += page.evaluate(PHONE, CHECKED)["violations"]
         if found:
             violations[path] = [(each["id"], [node["html"][:150] for node in each["nodes"][:3]]) for each in found]
         for width in (768, 360):

@@ -5,7 +5,6 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from uuid import UUID
 
 from treadle.words.payload import Json
 
@@ -25,6 +24,8 @@ _ACTIONS = {
     "run": ("Job enqueued", "Run now"),
     "set": ("Limit changed", "Change limit"),
     "reset": ("Limit reset", "Reset limit"),
+    "mute": ("Muted", "Mute"),
+    "unmute": ("Unmuted", "Unmute"),
 }
 _FAILURES = {
     "unfit": "the job's state does not allow it, or nothing would change",
@@ -35,6 +36,7 @@ _UNCHANGED = {
     "pause": "It is already paused.",
     "resume": "It is not paused.",
     "reset": "It was not changed.",
+    "unmute": "It is not muted.",
     "concurrency": "It is already the concurrency of this worker.",
 }
 _BULK_OUTCOMES = {
@@ -79,11 +81,6 @@ def lines(value: str) -> str:
 
 def pretty(value: Json) -> str:
     return lines(json.dumps(value, indent=2, ensure_ascii=False))
-
-
-def short_id(job_id: UUID) -> str:
-    """The last 8 characters. The first ones encode the time, so jobs enqueued together share them."""
-    return str(job_id)[-8:]
 
 
 def utc(moment: datetime) -> str:

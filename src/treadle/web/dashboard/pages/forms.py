@@ -11,6 +11,7 @@ from treadle.app import Treadle
 from treadle.db.queries import operations as operation_queries
 from treadle.db.queries.jobs import job_id
 from treadle.web.dashboard import actions
+from treadle.web.dashboard.filters import filter_of
 from treadle.web.dashboard.pages.rendering import page
 from treadle.web.dashboard.routes import Context, Endpoint, RouteSpec
 from treadle.web.dashboard.security.access import Role
@@ -47,7 +48,7 @@ def routes(app: Treadle) -> list[RouteSpec]:
         action = _action(context)
         ids = [job_id(each) for each in context.form.get("ids", [])]
         reason, priority = context.field("reason"), _priority(context, action)
-        act = _act(context)
+        act = act_of(context)
         if ids:
             chunk = await actions.change_selected(app, context.visitor, action, ids, reason, priority, act)
         else:
@@ -118,7 +119,7 @@ def _action(context: Context) -> Action:
         raise InvalidArgument(f"action must be one of {', '.join(Action)}, got {shown(given)}") from None
 
 
-def _act(context: Context) -> UUID | None:
+def act_of(context: Context) -> UUID | None:
     """The number of the form: it can be submitted once."""
     given = context.field("act")
     try:
@@ -140,7 +141,7 @@ def _check_number(context: Context, action: Action) -> None:
 
 
 def _filter(context: Context) -> JobFilter:
-    job_filter = JobFilter(*map(context.field, ("status", "type", "queue", "worker", "key", "search")))
+    job_filter = filter_of(context)
     if not any(job_filter) and not context.field("all"):
         # An empty form must not change every job.
         raise InvalidArgument("no jobs were selected; give ids or a filter, or set all to change every job")
