@@ -53,7 +53,8 @@ def test_a_locked_table_is_one_critical_finding_that_names_the_session(url: str,
     ada.execute("/* x */ lock table jobs in access exclusive mode -- 'secret'")
     began = time.monotonic()
     found = findings(url, AT_ONCE)
-    assert time.monotonic() - began < 2
+    # It takes 0.4 s on an idle machine; waiting for the lock in each query, it took 8 s.
+    assert time.monotonic() - began < 4
     problems = [each for each in found.values() if each.level is not Severity.OK and each.name != "durability"]
     (blocked,) = problems
     assert (blocked.name, blocked.level) == (NAME, Severity.CRITICAL)

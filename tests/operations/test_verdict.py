@@ -24,6 +24,8 @@ from treadle.operations import verdict
 from treadle.operations.verdict import ALL_WELL, SECONDS, TOO_SLOW, UNREACHABLE, Facts, Verdict, VerdictReader, judge
 from treadle.words.changes import Pause
 
+# Twice as long as promised, for a busy machine. Without a time limit, it would take 30 s and more.
+IN_TIME = 2 * SECONDS
 AT_ONCE = Limits(blocked=0.0, blocked_rows=0.0)
 WORKER = Worker("w1", "host", 7, 60, 1, 10, None, ["mail", "film"], None, "0.2", False, False, 5)
 LANE = DueLane("default", "mail", 100, 400.0)
@@ -75,7 +77,7 @@ def test_a_locked_table_is_critical_and_takes_no_time(app: Treadle, exclusive_lo
     app.database.read_together([])  # connects
     began = time.monotonic()
     (found,) = look(app)
-    assert time.monotonic() - began < SECONDS
+    assert time.monotonic() - began < IN_TIME
     assert (found.severity, found.finding) == (Severity.CRITICAL, "blocked_tables")
     assert found.sentence.startswith(f"Session {exclusive_lock} (")
     assert " has locked the table jobs for " in found.sentence
@@ -87,7 +89,7 @@ def test_a_table_that_was_locked_a_moment_ago_is_too_slow(app: Treadle, exclusiv
     """The lock is too young to be reported, but the reads wait for it."""
     began = time.monotonic()
     assert look(app, Limits(blocked=3600)) == [TOO_SLOW]
-    assert time.monotonic() - began < SECONDS
+    assert time.monotonic() - began < IN_TIME
 
 
 def test_a_server_that_does_not_answer_is_noticed_in_time(
@@ -99,7 +101,7 @@ def test_a_server_that_does_not_answer_is_noticed_in_time(
     try:
         began = time.monotonic()
         assert aread(app, Limits(blocked=3600)) == [TOO_SLOW]
-        assert time.monotonic() - began < SECONDS
+        assert time.monotonic() - began < IN_TIME
     finally:
         connection.execute("rollback")
 
