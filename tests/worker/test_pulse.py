@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import sys
 import threading
 import time
@@ -200,6 +201,21 @@ def test_no_statement_is_added_while_the_event_loop_runs(url: str, connection: C
         slots.close()
 
     asyncio.run(body())
+
+
+@pytest.mark.own_database
+def test_a_keeper_that_replaces_another_forgets_what_that_has_reported(
+    app: Treadle, connection: Connection[Any]
+) -> None:
+    @app.job
+    async def work() -> None: ...
+
+    async def body(worker: Worker) -> None:
+        connection.execute("select report_stuck(%s, 'stopped', 9)", [worker.worker_id])
+        os.kill(worker.keeper_pid or 0, signal.SIGKILL)
+        await auntil(lambda: one(connection, "select stuck_kind from workers") is None)
+
+    run(app, body, keeper_process=True)
 
 
 @pytest.mark.own_database
