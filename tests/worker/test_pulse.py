@@ -101,6 +101,15 @@ def test_the_stack_of_a_silence_that_has_ended_is_forgotten(slots: JobSlots) -> 
     assert slots.stack == ""
 
 
+def test_a_stack_that_comes_late_is_reported_once(slots: JobSlots) -> None:
+    watch = PulseWatch(slots)
+    assert look(watch, 4) == [Kind.BLOCKED]
+    slots.stack = '{}\n  File "a.py", line 1, in a\n'
+    assert look(watch, 4, 1004.2) == [Kind.BLOCKED]
+    assert watch.stuck
+    assert watch.stuck.stack
+
+
 def test_a_stopped_process_that_goes_on_has_time_to_give_a_sign(
     slots: JobSlots, monkeypatch: pytest.MonkeyPatch
 ) -> None:
