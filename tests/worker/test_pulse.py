@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import sys
 import threading
 import time
@@ -98,6 +99,15 @@ def test_the_stack_of_a_silence_that_has_ended_is_forgotten(slots: JobSlots) -> 
     slots.pulse = 1000.5
     look(watch, 0.4, 1000.6)
     assert slots.stack == ""
+
+
+def test_a_stack_that_comes_late_is_reported_once(slots: JobSlots) -> None:
+    watch = PulseWatch(slots)
+    assert look(watch, 4) == [Kind.BLOCKED]
+    slots.stack = '{}\n  File "a.py", line 1, in a\n'
+    assert look(watch, 4, 1004.2) == [Kind.BLOCKED]
+    assert watch.stuck
+    assert watch.stuck.stack
 
 
 def test_a_stopped_process_that_goes_on_has_time_to_give_a_sign(
@@ -200,6 +210,21 @@ def test_no_statement_is_added_while_the_event_loop_runs(url: str, connection: C
         slots.close()
 
     asyncio.run(body())
+
+
+@pytest.mark.own_database
+def test_a_keeper_that_replaces_another_forgets_what_that_has_reported(
+    app: Treadle, connection: Connection[Any]
+) -> None:
+    @app.job
+    async def work() -> None: ...
+
+    async def body(worker: Worker) -> None:
+        connection.execute("select report_stuck(%s, 'stopped', 9)", [worker.worker_id])
+        os.kill(worker.keeper_pid or 0, signal.SIGKILL)
+        await auntil(lambda: one(connection, "select stuck_kind from workers") is None)
+
+    run(app, body, keeper_process=True)
 
 
 @pytest.mark.own_database

@@ -132,13 +132,13 @@ def test_a_stuck_worker_is_shown_everywhere_and_keeps_its_jobs(
         assert said.startswith("worker_stuck: The job is running on ")
         assert f"kill -CONT {process.pid}" in said
         level, text = seen.doctor()
-        assert (level, f"kill -CONT {process.pid}" in text) == (Severity.NOTE, True)
+        assert (level is Severity.OK, f"kill -CONT {process.pid}" in text) == (False, True)
         assert 'treadle_workers{state="stuck"} 1' in seen.metrics()
         assert "worker_stuck" not in seen.page(f"/jobs/{lasting.id}")
         assert "which is stuck: its process was stopped" in seen.page(f"/jobs/{lasting.id}")
         assert "is stuck: its process has been stopped, by a signal or a debugger" in seen.log()
         process.resume()
-        waiting.result(5)
+        waiting.result(30)
         ends()
         assert "is no longer stuck: its event loop runs again" in seen.log()
 
@@ -158,7 +158,7 @@ def test_a_stuck_worker_is_shown_everywhere_and_keeps_its_jobs(
             assert "which is stuck: its event loop has been blocked for" in seen.why(lasting.id)
             assert f"by job {job.id} (block_the_loop)" in seen.doctor()[1]
             assert job.status() in ("claimed", "running")
-        assert job.result(5) == 1
+        assert job.result(30) == 1
         ends()
 
         # Blocked by a thread that holds the GIL.
@@ -167,9 +167,9 @@ def test_a_stuck_worker_is_shown_everywhere_and_keeps_its_jobs(
             until(lambda: ledger.starts(str(job.id)))
             with within(SECONDS):
                 until(kind)
-            assert "in block_the_interpreter" in seen.page()
+            until(lambda: "in block_the_interpreter" in seen.page())
             assert "in block_the_interpreter" in seen.log()
-        assert job.result(5) == 1, "the signal that asks for the stacks has interrupted the handler"
+        assert job.result(30) == 1, "the signal that asks for the stacks has interrupted the handler"
         ends()
 
         assert lasting.status() == "running"
@@ -182,7 +182,7 @@ def test_a_stuck_worker_is_shown_everywhere_and_keeps_its_jobs(
         with within(SECONDS):
             until(kind)
         assert seen.say("stuck", f"by job {endless.id} (search_endlessly)")
-        assert ", in search_endlessly" in seen.log()
+        until(lambda: ", in search_endlessly" in seen.log())
         assert "recovered" not in seen.log()
         assert count(connection, "attempts > 1 or crashes > 0 or losses > 0") == 0
         process.kill()

@@ -77,6 +77,11 @@ class Keeper:
             await self._report()
             await within(self._changed.wait(), every - (now() - began))
 
+    def report_again(self, worker_id: str) -> None:
+        """An earlier keeper of this worker may have reported that it is stuck."""
+        self._watches[worker_id] = PulseWatch(self.workers[worker_id])
+        self._unreported.add(worker_id)
+
     async def watch(self) -> None:
         """Notice when a worker is stuck and when it no longer is. The next renewal, which comes at once, reports it."""
         while True:
@@ -204,6 +209,7 @@ class KeeperProcess:
         code = await self._process.wait()
         log.warning("the process that renews the worker's lease exited with code %s; it is restarted", code)
         await asyncio.sleep(0.2)
+        self._order["restarted"] = True
         await self.start()
 
     @property
@@ -231,6 +237,8 @@ async def keep() -> None:
     slots = JobSlots(order["slots_descriptor"], order["slots"])
     keeper = Keeper(order["url"], order["schema"], timedelta(seconds=order["lease"]), order["crash_limit"])
     keeper.workers[order["worker_id"]] = slots
+    if order.get("restarted"):
+        keeper.report_again(order["worker_id"])
     renewing = asyncio.create_task(keeper.run())
     # The end of the pipe is not enough: a process that the program has forked may keep it open.
     last, orphaned = asyncio.create_task(reader.readline()), asyncio.create_task(_orphaned(order["parent"]))

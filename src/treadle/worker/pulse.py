@@ -79,6 +79,7 @@ class PulseWatch:
         self._before: Scheduling | None = None
         self._dumped = False
         self._continued: float | None = None
+        self._had_stack = False
         self.stuck: Stuck | None = None
 
     def check(self, moment: float) -> bool:
@@ -98,6 +99,7 @@ class PulseWatch:
             self._dump(where)
         if seconds >= STUCK_SECONDS:
             self._look_closer(where, pulse, moment)
+        self._had_stack = self._slots.has_stack
         return self.stuck != before
 
     def _look_closer(self, where: EventLoop, pulse: float, moment: float) -> None:
@@ -113,6 +115,9 @@ class PulseWatch:
                 self._dump(where)
             if moment - self._continued > STUCK_SECONDS:
                 self.stuck = self._blocked(pulse)
+        elif self.stuck.stack is None and self._had_stack:
+            # It came late: the machine is overloaded. By now it is complete.
+            self.stuck = self._blocked(pulse)
 
     def _is_starved(self, where: EventLoop, seconds: float) -> bool:
         """Whether the event loop does not run because its thread gets no processor."""
