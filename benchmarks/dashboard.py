@@ -12,7 +12,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,11 +30,12 @@ from treadle.operations.bulk import count
 from treadle.operations.overview import STEPS, overview
 from treadle.words.changes import Action
 from treadle.words.listing import JobFilter, Listing
+from treadle.words.payload_condition import PayloadCondition
 
 HERE = Path(__file__).parent
 LIMIT_MS = 200
 LISTS = ["completed", "failed", "cancelled", "claimed", "running", "pending", "later", "held", None]
-FILTERS: dict[str, dict[str, str]] = {
+FILTERS: dict[str, dict[str, Any]] = {
     "": {},
     "a type": {"job_type": "resize_image"},
     "a rare type": {"job_type": "yearly_report"},
@@ -43,6 +44,12 @@ FILTERS: dict[str, dict[str, str]] = {
     "a key": {"key": "account:50"},
     "a search": {"search": "customer 99"},
     "a search for nothing": {"search": "nowhere at all"},
+    "digits of an id": {"search": "00000000"},
+    "an hour in the past": {
+        "since": datetime.now(UTC) - timedelta(hours=3),
+        "until": datetime.now(UTC) - timedelta(hours=2),
+    },
+    "a payload value": {"where": PayloadCondition.read('data.nothing = "nowhere at all"')},
 }
 PAGES = [
     *("/", "/?window=604800", "/workers", "/audit", "/health"),

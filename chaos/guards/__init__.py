@@ -3,6 +3,7 @@
 from chaos.guards import (
     claims,
     clocks,
+    dashboard,
     database,
     dependencies,
     errors,
@@ -12,6 +13,7 @@ from chaos.guards import (
     notifications,
     observability,
     schedules,
+    stuck_workers,
     unique,
     workers,
     workflows,
@@ -23,6 +25,7 @@ MUTANTS = [
     *lanes.MUTANTS,
     *keys.MUTANTS,
     *workers.MUTANTS,
+    *stuck_workers.MUTANTS,
     *notifications.MUTANTS,
     *clocks.MUTANTS,
     *database.MUTANTS,
@@ -32,6 +35,7 @@ MUTANTS = [
     *dependencies.MUTANTS,
     *workflows.MUTANTS,
     *observability.MUTANTS,
+    *dashboard.MUTANTS,
     *errors.MUTANTS,
 ]
 

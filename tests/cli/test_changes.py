@@ -80,7 +80,8 @@ def test_an_id_can_be_shortened(queue: JobQueue) -> None:
     (job,) = failed(queue)
     assert output_of("retry", str(job)[:13]) == f"Retried films {job} (was failed, now pending).\n"
     assert output_of("show", job.hex[:10]).startswith("films  pending\n")
-    assert "no job has an id that begins with 00000000" in run_treadle("retry", "00000000").stderr
+    assert output_of("show", job.hex[-8:]).startswith("films  pending\n"), "as pages show it"
+    assert "no job whose id begins or ends with 00000000" in run_treadle("retry", "00000000").stderr
 
 
 def test_a_locked_job_is_skipped(queue: JobQueue, connect: Any) -> None:
@@ -221,6 +222,17 @@ def test_on_a_terminal_it_asks_for_confirmation(url: str, queue: JobQueue) -> No
         assert screen.wait_for_exit() == 0
         assert "Retried 3 jobs." in screen.text()
     assert statuses(queue) == ["pending"] * 3
+
+
+@pytest.mark.parametrize(("typed", "left"), [("2", 3), ("", 3), ("y", 3), ("3", 0)])
+def test_to_delete_jobs_on_a_terminal_their_number_is_typed(url: str, queue: JobQueue, typed: str, left: int) -> None:
+    failed(queue, 3)
+    with terminal("delete", "--status", "failed") as screen:
+        screen.wait_for("This would delete 3 jobs.", "To delete 3 failed jobs, type their number (3):")
+        screen.press(f"{typed}\n")
+        assert screen.wait_for_exit() == (1 if left else 0)
+        assert ("Nothing was changed: expected 3, got" if left else "Deleted 3 jobs.") in screen.text()
+    assert statuses(queue) == ["failed"] * left
 
 
 def test_ctrl_c_at_the_confirmation_changes_nothing(url: str, queue: JobQueue) -> None:

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ from tests.support.commands import json_output_of, output_of, run_treadle
 from treadle import InvalidArgument, JobQueue, Treadle
 from treadle.cli.command_settings import Option, options_of
 from treadle.cli.commands import COMMANDS, main
+from treadle.cli.filters import Condition, Moment
 from treadle.settings import SHARED, files, without_settings
+from treadle.words.payload_condition import PayloadCondition
 
 PAGE = (Path(__file__).parents[2] / "docs" / "settings.md").read_text()
 
@@ -55,6 +58,10 @@ def sample(parameter: click.Parameter) -> tuple[str, Any]:
         text = str(value)
     elif isinstance(kind, click.types.FloatParamType):
         text, value = "7", 7.0
+    elif isinstance(kind, Moment):
+        text, value = "2026-11-12T14:00Z", datetime(2026, 11, 12, 14, tzinfo=UTC)
+    elif isinstance(kind, Condition):
+        text, value = "data.order = 7", PayloadCondition(("order",), "7")
     elif isinstance(kind, click.Path):
         text = value = "."
     else:

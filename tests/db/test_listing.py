@@ -252,7 +252,7 @@ def test_a_full_page_does_not_say_how_many_jobs_were_read(queue: JobQueue, datab
         got = page(database, None, 2, status=status)
         assert (len(got.jobs), got.examined) == (2, None)
         assert got.next is not None
-        assert page(database, got.next, 2, status=status)[1:] == (None, None)
+        assert page(database, got.next, 2, status=status)[1:] == (None, None, 0, None)
     assert page(database, None, 3).next is None
 
 

@@ -118,9 +118,13 @@ def test_viewers_do_not_see_payloads(viewer: Browser, queue: JobQueue, connectio
 
 
 def test_viewers_cannot_search_in_payloads(site: Site, viewer: Browser, queue: JobQueue) -> None:
-    queue.enqueue("films", {"name": "Stalker"})
-    answer = viewer.send("GET", "/api/jobs", params={"search": "Stalk"})
-    assert (answer.status_code, "operator" in answer.json()["error"]) == (403, True)
+    job = queue.enqueue("films", {"name": "Stalker"})
+    assert get(viewer, "/jobs", search="Stalk")["jobs"] == []
+    assert len(get(viewer, "/jobs", search=job.hex[-8:])["jobs"]) == 1
+    for condition in ('data.name = "Stalker"', "data.name exists"):
+        answer = viewer.send("GET", "/api/jobs", params={"where": condition})
+        assert (answer.status_code, "operator" in answer.json()["error"]) == (403, True)
+        assert len(get(site.program(OPERATOR), "/jobs", where=condition)["jobs"]) == 1
     assert len(get(site.program(OPERATOR), "/jobs", search="stalk")["jobs"]) == 1
     assert post(viewer, "/bulk", {"action": "retry", "filter": {"search": "S"}})[0] == 403
 

@@ -22,7 +22,7 @@ COMMANDS = {
     "roles": "Print or apply SQL for database roles with limited privileges.",
     "worker": "Run the jobs of an application.",
     "enqueue": "Enqueue a job after checking its arguments against its function.",
-    "jobs": "List jobs, selected by status, type, queue, worker, key or text.",
+    "jobs": "List jobs, selected by status, type, queue, worker, key, time, text or a value in the payload.",
     "show": "Show the details of a job.",
     "errors": "List groups of failed attempts, and retry, cancel or mute one.",
     "why": "Explain why a job does not run, and what to do about it.",

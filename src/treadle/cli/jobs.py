@@ -1,26 +1,28 @@
 """treadle jobs."""
 
 import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import Any
 
 import click
+from rich.status import Status as StatusLine
 from rich.text import Text
 
 from treadle.app import Treadle
+from treadle.cli.commands import INTERRUPTED
 from treadle.cli.filters import BLOCKED, as_options, filter_from, filters
 from treadle.cli.options import as_json, database_url, opened, schema
-from treadle.cli.output import Column, print_json, say, screen, show_table, status_text
-from treadle.db.queries.listing import find_jobs
-from treadle.words.formatting import age, countdown, printable, span
+from treadle.cli.output import Column, counted, print_json, say, screen, show_table, status_text
+from treadle.db.queries.listing import estimate_jobs, find_jobs, is_whole_list, may_read_payloads
+from treadle.words.formatting import age, countdown, printable, searched, span
 from treadle.words.listing import JobFilter, JobSummary, Listing
 from treadle.words.masking import masked
 from treadle.words.status import Status
 
 COLUMNS = [Column("ID"), Column("STATUS"), Column("TYPE", 8), Column("AGE", right=True), Column("DETAILS", 8)]
-# A query of a search reads a limited number of jobs. After this many queries the command stops, and prints how to
-# continue.
-QUERIES = 10
 PAGE = 50
 
 
@@ -32,49 +34,98 @@ PAGE = 50
 @database_url
 @schema
 def jobs(limit: int, after: str | None, as_json: bool, database_url: str | None, schema: str, **options: Any) -> None:
-    """List jobs, selected by status, type, queue, worker, key or text.
+    """List jobs, selected by status, type, queue, worker, key, time, text or a value in the payload.
 
     The newest job comes first. With --status, the job that finished or was claimed last comes first; with --status
     pending, the job that will be claimed next.
 
+    A search goes on until it has found --limit jobs or has examined all. Ctrl-C stops it (exit code 130).
+
     \b
     treadle jobs --status failed --type import_rows
     treadle jobs --search books.csv
+    treadle jobs --status failed --since 2h
+    treadle jobs --where 'data.order = "ORD-1999"'
     treadle jobs --status running --json | jq -r .worker_id | sort | uniq -c
     """
     job_filter = filter_from(options)
     with opened(database_url, schema) as app:
-        page = find(app, job_filter, after, limit)
+        if job_filter.search is not None and not app.database.read(may_read_payloads()):
+            say("Searching errors and ids only: this database role may not read payloads.", stderr=True)
+        search = Search(app, job_filter, after, limit)
+        for each in search:
+            if as_json:
+                print_json(each)
     console = screen()
-    if as_json:
-        for each in page.jobs:
-            print_json(each)
-    elif page.jobs:
+    if search.found and not as_json:
         now = datetime.now(UTC)
-        show_table(console, COLUMNS, [row(each, now) for each in page.jobs])
-    elif page.next is None:
+        show_table(console, COLUMNS, [row(each, now) for each in search.found])
+    elif not search.found and search.next is None:
         say("No more matching jobs." if after else "No matching jobs.", stderr=True)
-    if page.next is not None:
+    if search.interrupted:
+        found = counted(len(search.found), "matching job")
+        say(f"Stopped. {search.covered()}; found {found}.", stderr=True)
+    if search.next is not None:
         size = [f"--limit {limit}"] if limit != PAGE else []
         command = " ".join(
-            filter(None, ["treadle jobs", as_options(job_filter), *size, "--after", shlex.quote(page.next)])
+            filter(None, ["treadle jobs", as_options(job_filter), *size, "--after", shlex.quote(search.next)])
         )
-        searched = f"Searched {page.examined:,} jobs. " if page.examined else ""
-        say(f"{searched}Next page: {printable(command)}", stderr=as_json or not console.is_terminal)
+        following = "To continue" if search.interrupted else "Next page"
+        to_stderr = search.interrupted or as_json or not console.is_terminal
+        say(f"{following}: {printable(command)}", stderr=to_stderr)
+        if job_filter.is_search and not search.interrupted:
+            say(f"{search.covered()}.", stderr=True)
+    if search.interrupted:
+        sys.exit(INTERRUPTED)
 
 
-def find(app: Treadle, job_filter: JobFilter, after: str | None, limit: int) -> Listing:
-    """A page of jobs. A search that finds too few in `QUERIES` queries returns what it found."""
-    found: list[JobSummary] = []
-    examined = 0
-    for _ in range(QUERIES):
-        page = app.database.read(find_jobs(job_filter, after, limit - len(found)))
-        found += page.jobs
-        examined += page.examined or 0
-        after = page.next
-        if after is None or len(found) >= limit:
-            return Listing(found, after)
-    return Listing(found, after, examined)
+class Search:
+    """The jobs of one page. A query examines a limited number of jobs, so a search runs one after the other until the
+    page is full or all jobs were examined, with a line of progress on a terminal. Ctrl-C ends it, and what was found is
+    kept."""
+
+    def __init__(self, app: Treadle, job_filter: JobFilter, after: str | None, limit: int) -> None:
+        self.found: list[JobSummary] = []
+        self.next = after
+        self.interrupted = False
+        self._app, self._filter, self._limit = app, job_filter, limit
+        self._searched = 0
+        self._total: int | None = None
+        self._reached: datetime | None = None
+
+    def __iter__(self) -> Iterator[JobSummary]:
+        console = screen(stderr=True)
+        shown = console.is_terminal and self._filter.is_search
+        with console.status("Searching…") if shown else nullcontext() as status:
+            try:
+                for page in self._pages():
+                    self.found += page.jobs
+                    yield from page.jobs
+                    if isinstance(status, StatusLine):
+                        status.update(f"{self.covered()}; found {len(self.found):,}. Ctrl-C stops.")
+            except KeyboardInterrupt:
+                self.interrupted = True
+
+    def _pages(self) -> Iterator[Listing]:
+        while True:
+            wanted = self._limit - len(self.found)
+            page: Listing = self._app.database.read(find_jobs(self._filter, self.next, wanted))
+            self._searched += page.searched
+            self._reached, self.next = page.reached, page.next
+            if (
+                page.next is not None
+                and self._searched == page.searched
+                and self._filter.is_search
+                and is_whole_list(self._filter)
+            ):
+                self._total = self._app.database.read(estimate_jobs(self._filter.status))
+            yield page
+            if page.next is None or len(self.found) >= self._limit:
+                return
+
+    def covered(self) -> str:
+        """Searched 48,000 of about 200,000 jobs, back to 12 Nov 14:03."""
+        return searched(self._searched, self._total, self._reached)
 
 
 def row(job: JobSummary, now: datetime) -> list[str | Text]:

@@ -23,7 +23,7 @@ from treadle.words.masking import masked
 def why(job: str, as_json: bool, database_url: str | None, schema: str) -> None:
     """Explain why a job does not run, and what to do about it.
 
-    ID can be shortened to its first 8 or more digits if they are unique.
+    ID can be shortened to its first or last digits if they are unique.
 
     \b
     treadle why 0199b1c2-7a3e-7c51-9d4b-2f6a8e0c1d35

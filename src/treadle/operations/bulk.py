@@ -203,6 +203,12 @@ async def acount(database: Database, job_filter: JobFilter, action: Action | Non
 def lists(action: Action, job_filter: JobFilter) -> Sequence[str]:
     """The lists of jobs that a change goes through."""
     if job_filter.status is None:
+        if job_filter.since is not None or job_filter.until is not None:
+            # Without a status they mean the time of enqueueing, but the lists of finished jobs are in another order.
+            raise InvalidArgument(
+                f"to {action.value.replace('_', ' ')} jobs by time, give a status as well, "
+                f"one of {', '.join(_FIT[action])}"
+            )
         return LISTS[action]
     if job_filter.status not in _FIT[action]:
         raise InvalidArgument(

@@ -327,8 +327,8 @@ grant select on sequence
     treadle.watched
     to treadle_viewer, treadle_operator;
 grant execute on function
-    treadle.find_jobs,
-    treadle.find_claimable,
+    treadle.find_jobs, treadle.find_ids, treadle.has_payload_index,
+    treadle.find_claimable, treadle.id_digits, treadle.has_digits, treadle.id_at,
     treadle.jobs_ahead,
     treadle.serving_workers,
     treadle.job_events,
@@ -385,7 +385,7 @@ grant select on
     to treadle_operator;
 grant execute on function
     treadle.find_claimed_jobs,
-    treadle.find_claimable,
+    treadle.find_claimable, treadle.find_by_payload,
     treadle.operate, treadle.send_signal, -- (owner)
     treadle.put_schedule, -- (owner)
     treadle.operate_schedule, -- (owner)

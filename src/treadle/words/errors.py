@@ -27,8 +27,8 @@ class InvalidArgument(TreadleError, ValueError):
 class JobNotFound(TreadleError, LookupError):
     """No job has this id."""
 
-    def __init__(self, job_id: UUID) -> None:
-        super().__init__(f"there is no job {job_id}; it may have been pruned")
+    def __init__(self, job_id: UUID | str, message: str | None = None) -> None:
+        super().__init__(message or f"there is no job {job_id}; it may have been pruned")
         self.job_id = job_id
 
 
@@ -227,6 +227,11 @@ class NotAllowed(TreadleError):
 
 class DatabaseUnreachable(TreadleError):
     """No connection to PostgreSQL could be opened."""
+
+    def __init__(self, message: str, summary: str = "no connection to the database") -> None:
+        """`summary` names no server, so that it can be shown to anybody."""
+        super().__init__(message)
+        self.summary = summary
 
 
 class TooSlow(TreadleError):

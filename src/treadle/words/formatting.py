@@ -5,6 +5,8 @@ import json
 import math
 import unicodedata
 from collections.abc import Mapping
+from datetime import datetime
+from uuid import UUID
 
 from treadle.words.json import Json
 from treadle.words.progress import Progress
@@ -51,6 +53,18 @@ def span(seconds: float) -> str:
     if whole < 86_400:
         return f"{whole // 3600}h {whole // 60 % 60:02}m"
     return f"{whole // 86_400}d {whole // 3600 % 24}h"
+
+
+def short_id(job_id: UUID) -> str:
+    """The last 8 digits. The first ones encode the time, so jobs enqueued together share them."""
+    return job_id.hex[-8:]
+
+
+def searched(number: int, total: int | None, reached: datetime | None) -> str:
+    """Searched 48,000 of about 200,000 jobs, back to 12 Nov 14:03."""
+    about = f" of about {total:,}" if total is not None and total > number else ""
+    back = "" if reached is None else f", back to {reached.astimezone():%d %b %H:%M}"
+    return f"Searched {number:,}{about} jobs{back}"
 
 
 def countdown(seconds: float) -> str:

@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
+from treadle.words.payload_condition import PayloadCondition
 from treadle.words.status import Status
 
 LATER = "later"
@@ -22,7 +23,18 @@ class JobFilter(NamedTuple):
     worker_id: str | None = None
     key: str | None = None
     search: str | None = None
-    """A text in the payload (as JSON) or in the error, regardless of case; or the id of a job."""
+    """A text in the payload (as JSON) or in the error, regardless of case; or the id of a job, or at least 8 of its
+    first or last digits."""
+    since: datetime | None = None
+    """With a finished status: finished at this time or later; else: enqueued."""
+    until: datetime | None = None
+    """Before this time."""
+    where: PayloadCondition | None = None
+
+    @property
+    def is_search(self) -> bool:
+        """Whether each job must be examined, so that a page may take several queries."""
+        return self.search is not None or self.where is not None
 
 
 class JobSummary(NamedTuple):
@@ -56,3 +68,8 @@ class Listing(NamedTuple):
     """The cursor of the next page; None: this is the last one."""
     examined: int | None = None
     """How many jobs were examined, if not all and the page is not full; else None."""
+    searched: int = 0
+    """How many jobs were examined, unless this is the last page."""
+    reached: datetime | None = None
+    """The jobs that finished or were enqueued at this time or later were examined. None: this is the last page, or the
+    list has another order."""

@@ -124,6 +124,7 @@ def test_a_dashboard_with_the_rights_of_a_viewer_shows_schedules_and_cannot_chan
     for path in ("/schedules", "/schedule?name=nightly", "/schedules/pause?name=nightly"):
         assert program.get(path).status_code == 200
     assert program.send("GET", "/api/schedules").json()["total"] == 1
+    assert program.send("GET", "/api/names").json()["types"] == ["report"]
     answer = program.send("POST", "/api/schedules/pause", json={"name": "nightly"})
     assert (answer.status_code, "lacks a privilege" in answer.json()["error"]) == (503, True)
     assert one(owner, "select paused_at from schedules") is None

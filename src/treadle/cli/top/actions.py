@@ -11,7 +11,7 @@ from treadle.db.queries.limits import Kind, LimitOptions
 from treadle.db.query import Query
 from treadle.words.changes import Action, ChangeResult, Pause
 from treadle.words.errors import InvalidArgument
-from treadle.words.formatting import printable
+from treadle.words.formatting import printable, short_id
 from treadle.words.limit_status import LimitStatus
 from treadle.words.masking import masked
 from treadle.words.schedule_status import ScheduleStatus
@@ -52,7 +52,7 @@ def pause_or_resume(job_type: str, queue: str, pauses: Sequence[Pause], actor: s
 
 def change_job(action: Action, job: JobSnapshot, actor: str) -> PendingAction:
     verb, done = WORDS[action]
-    name = f"{printable(job.job_type)} {job.id.hex[-4:]}"
+    name = f"{printable(job.job_type)} {short_id(job.id)}"
 
     def message(results: list[ChangeResult]) -> str:
         match results[0].outcome:

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from treadle.cli.top.table import Column, TableSpec
 from treadle.watching.bars import bar
-from treadle.words.formatting import count, countdown, estimated, printable, rate, span
+from treadle.words.formatting import count, countdown, estimated, printable, rate, short_id, span
 from treadle.words.overview import Lane, WorkerRow
 from treadle.words.snapshot import JobSnapshot
 from treadle.words.stuck import describe_stuck
@@ -130,7 +130,7 @@ def _done(job: JobSnapshot, _: int) -> str:
 _TYPE = Column[JobSnapshot](
     "type", lambda job, _: printable(job.job_type), 3, grows=True, order=lambda job: job.job_type
 )
-_ID = Column[JobSnapshot]("", lambda job, _: job.id.hex[-4:], 4)
+_ID = Column[JobSnapshot]("", lambda job, _: short_id(job.id), 8)
 
 JOBS = TableSpec[JobSnapshot](
     name="running",

@@ -3,7 +3,6 @@
 A change of a JobRow is fenced by its lease number and its worker; a change by a bare id is not fenced.
 """
 
-import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TypeAlias, TypedDict
@@ -20,9 +19,6 @@ from treadle.words.payload import EVENT_LIMIT, Json, clean_error, encode
 from treadle.words.status import FINISHED, Status
 
 AnyJob: TypeAlias = JobRow | UUID | str
-
-# The first eight digits of an id are its time, to about a minute.
-SHORTEST_PREFIX = 8
 
 
 class ListFilters(TypedDict, total=False):
@@ -150,17 +146,6 @@ def get_job(job: AnyJob) -> Query[JobRow]:
         return read_row(rows[0])
 
     return Query(row_statement("get_job"), {"id": target}, read)
-
-
-def find_job_ids(prefix: str, limit: int = 5) -> Query[list[UUID]]:
-    """The jobs whose id begins with these digits, oldest first."""
-    digits = prefix.replace("-", "").lower()
-    if not re.fullmatch(f"[0-9a-f]{{{SHORTEST_PREFIX},32}}", digits):
-        raise InvalidArgument(
-            f"expected the id of a job (a UUID) or at least its first {SHORTEST_PREFIX} digits, got {prefix!r}"
-        )
-    params = {"first": UUID(digits.ljust(32, "0")), "last": UUID(digits.ljust(32, "f")), "limit": limit}
-    return Query(statement("find_job_ids"), params, _first_column)
 
 
 def find_newest_jobs(

@@ -1,15 +1,17 @@
 """Lists of jobs, page by page, at a cost that does not grow with the table: see sql/functions/public/find_jobs.sql."""
 
 import re
-from datetime import timedelta
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
-from treadle.db.query import Query, Rows, statement
+from treadle.db.query import Query, Rows, call, statement
 from treadle.words.errors import InvalidArgument, shown
 from treadle.words.listing import HELD, LATER, JobFilter, JobSummary, Listing
+from treadle.words.moment import made_at
 from treadle.words.naming import text_within
-from treadle.words.status import Status
+from treadle.words.status import FINISHED, Status
 
 # A page examines at most this many jobs, for about this long. Then it returns a cursor to continue from.
 EXAMINED_LIMIT = 20_000
@@ -89,10 +91,12 @@ class Place(NamedTuple):
         return f"{self.order}/{'' if self.rank is None else self.rank}/{self.at or ''}/{self.id}"
 
 
-def find_jobs(job_filter: JobFilter, after: str | None = None, limit: int = 50) -> Query[Listing]:
+def find_jobs(
+    job_filter: JobFilter, after: str | None = None, limit: int = 50, *, payloads: bool = True
+) -> Query[Listing]:
     """The page after a cursor. The order depends on the status: finished jobs by the time they finished, claimed and
     running ones by the time of the claim (the latest first), pending ones as they will be claimed; without a status,
-    the latest enqueued first."""
+    the latest enqueued first. Without `payloads`, a text is searched in errors and ids only."""
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= LIMIT:
         raise InvalidArgument(f"limit must be 1 to {LIMIT}, got {shown(limit)}")
     order, params = _params(job_filter, after)
@@ -101,13 +105,24 @@ def find_jobs(job_filter: JobFilter, after: str | None = None, limit: int = 50) 
         found = [row for row in rows if row[3]]
         jobs = [_listed(row) for row in found[:limit]]
         if len(found) > limit:
-            return Listing(jobs, _cursor(order, found[limit - 1]))
+            end = found[limit - 1]
+            return Listing(jobs, _cursor(order, end), None, end[5], _reached(order, end))
         stopped = next((row for row in rows if row[4]), None)
         if stopped is None:
             return Listing(jobs, None)
-        return Listing(jobs, _cursor(order, stopped), stopped[5] if len(jobs) < limit else None)
+        examined = stopped[5] if len(jobs) < limit else None
+        return Listing(jobs, _cursor(order, stopped), examined, stopped[5], _reached(order, stopped))
 
-    return Query(_found("find_jobs"), {**params, "limit": limit}, read, pinned=True)
+    return Query(_found("find_jobs"), {**params, "limit": limit, "payloads": payloads}, read, pinned=True)
+
+
+def find_jobs_by_id(ids: Sequence[UUID]) -> Query[list[JobSummary]]:
+    """Those of these jobs that exist, as rows of a list."""
+
+    def read(rows: Rows) -> list[JobSummary]:
+        return [_listed(row) for row in rows if row[6] is not None]
+
+    return Query(statement("found_by_id") + statement("find_jobs"), {"ids": list(ids)}, read)
 
 
 def count_matching_jobs(job_filter: JobFilter, after: str | None = None) -> Query[MatchCount]:
@@ -118,7 +133,29 @@ def count_matching_jobs(job_filter: JobFilter, after: str | None = None) -> Quer
         ((count, examined, stopped, *place),) = rows
         return MatchCount(count, examined or 0, _cursor(order, tuple(place)) if stopped else None)
 
-    return Query(_found("count_matching_jobs"), {**params, "limit": _NO_LIMIT}, read, pinned=True)
+    given = {**params, "limit": _NO_LIMIT, "payloads": True}
+    return Query(_found("count_matching_jobs"), given, read, pinned=True)
+
+
+def estimate_jobs(status: str | None) -> Query[int | None]:
+    """About how many jobs have this status, by the statistics of the database; None if those do not say."""
+    return Query(statement("estimate_jobs"), {"status": status}, lambda rows: rows[0][0])
+
+
+def is_whole_list(job_filter: JobFilter) -> bool:
+    """Whether estimate_jobs() says how many jobs this filter examines."""
+    partial = (job_filter.since, job_filter.until, job_filter.key)
+    return not any(partial) and job_filter.status not in (LATER, HELD)
+
+
+def has_payload_index(path: Sequence[str]) -> Query[bool]:
+    """Whether a search by this path in payloads can use an index."""
+    return call("has_payload_index", {"path": list(path)}, lambda rows: bool(rows[0][0]))
+
+
+def may_read_payloads() -> Query[bool]:
+    """Whether this database role may read payloads. If not, a search does not find what is in them."""
+    return Query(statement("may_read_payloads"), {}, lambda rows: bool(rows[0][0]))
 
 
 def cursor_at(status: Status, moment: int) -> str:
@@ -141,8 +178,12 @@ def _params(job_filter: JobFilter, after: str | None) -> tuple[str, dict[str, ob
     if job_filter.key is not None and job_filter.status in _LIVE:
         order += "-key"
     place = None if after is None else Place.read(after, order)
+    filters = job_filter._asdict()
+    where = filters.pop("where")
     return order, {
-        **job_filter._asdict(),
+        **filters,
+        "path": where and list(where.path),
+        "value": where and where.value,
         "exact": _as_id(job_filter.search) if place is None or place.id == _END else None,
         "rank": place and place.rank,
         "at": place and place.moment,
@@ -164,6 +205,9 @@ def _checked(job_filter: JobFilter) -> JobFilter:
     ):
         if value is not None:
             text_within(value, limit, name)
+    since, until = job_filter.since, job_filter.until
+    if since is not None and until is not None and since >= until:
+        raise InvalidArgument(f"since must be before until, got {since.isoformat()} and {until.isoformat()}")
     return job_filter if job_filter.status is None else job_filter._replace(status=str(job_filter.status))
 
 
@@ -183,6 +227,18 @@ def _as_id(search: str | None) -> UUID | None:
 def _cursor(order: str, row: tuple[object, ...]) -> str:
     job_id, rank, at = row[:3]
     return str(Place._make((order, rank, at, job_id)))
+
+
+def _reached(order: str, row: tuple[object, ...]) -> datetime | None:
+    job_id, _, at = row[:3]
+    if order in ("all", HELD) and isinstance(job_id, UUID):
+        return made_at(job_id.int)
+    if order not in FINISHED or not isinstance(at, str) or at.endswith("infinity"):
+        return None
+    try:
+        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=int(at))
+    except OverflowError:
+        return None
 
 
 def _listed(row: tuple[object, ...]) -> JobSummary:

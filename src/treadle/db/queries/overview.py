@@ -8,6 +8,10 @@ from treadle.words.overview import Span, Total, WorkerRow
 from treadle.words.status import Status
 from treadle.words.stuck import Stuck
 
+# Suggestions: names of each kind that are returned, and rows of each table that are read for them.
+MAX_NAMES = 200
+NAMES_READ = 2000
+
 
 class LaneDepth(NamedTuple):
     queue: str
@@ -32,6 +36,12 @@ class Depth(NamedTuple):
     at: datetime
     jobs: int | None
     """None: no worker ran, and nobody counted."""
+
+
+class Names(NamedTuple):
+    types: list[str]
+    queues: list[str]
+    workers: list[str]
 
 
 class Chart(NamedTuple):
@@ -87,6 +97,15 @@ def _worker(row: tuple[Any, ...]) -> WorkerRow:
         running = max(reported, min(worker.holds - apart, worker.concurrency) + min(apart, beside))
     state = "lost" if worker.lost_at else "silent" if not worker.alive else "stuck" if stuck else "alive"
     return worker._replace(state=state, slots=slots, running=running, prefetched=worker.holds - running)
+
+
+def find_names(search: str | None = None, limit: int = MAX_NAMES) -> Query[Names]:
+    """The job types, queues and workers that are known, in alphabetical order: of each kind `limit` at most."""
+
+    def read(rows: Rows) -> Names:
+        return Names(*([name for each, name in rows if each == kind] for kind in ("type", "queue", "worker")))
+
+    return Query(statement("find_names"), {"search": search, "limit": limit, "read": NAMES_READ}, read)
 
 
 def get_throughput(window: int, step: int, job_type: str | None = None) -> Query[Chart]:

@@ -165,3 +165,11 @@ create table treadle.worker_versions (
 );
 
 comment on table treadle.worker_versions is 'The version of the application that a worker runs, if it has one. Kept for a week.';
+
+-- Searches by time range, by digits of ids and by values in payloads have more parameters.
+drop function if exists treadle.find_jobs(
+    varchar, varchar, varchar, varchar, varchar, text, uuid, int, timestamptz, uuid, int, int, interval
+);
+drop function if exists treadle.find_claimable(
+    varchar, varchar, varchar, text, boolean, timestamptz, int, timestamptz, uuid, int, int, timestamptz
+);

@@ -30,6 +30,11 @@ with found as (
         %(id)s,
         %(limit)s,
         %(look)s,
-        %(patience)s::interval
+        %(patience)s::interval,
+        %(since)s::timestamptz,
+        %(until)s::timestamptz,
+        %(path)s::text[],
+        %(value)s::jsonb,
+        %(payloads)s
     ) with ordinality as found (id, rank, at, fits, last, looked, nth)
 )

@@ -24,18 +24,19 @@ from treadle.web.dashboard.pages import (
 from treadle.web.dashboard.pages.live import job_stream
 from treadle.web.dashboard.pages.live.readings import Readings
 from treadle.web.dashboard.routes import RouteSpec, build_route
+from treadle.web.dashboard.searches import Searches
 from treadle.web.dashboard.security.access import Authorize
 from treadle.web.dashboard.security.role_secrets import RoleSecrets
 
 
 def routes(app: Treadle, secrets: RoleSecrets | None = None) -> list[RouteSpec]:
     """All routes, each with the role that it requires. Sign-in exists only if the dashboard has its own secrets."""
-    check, readings = HealthCheck(app), Readings()
+    check, readings, searches = HealthCheck(app), Readings(), Searches()
     return [
         *assets.routes(),
         *([] if secrets is None else login.routes(secrets)),
         *overview.routes(app, readings),
-        *jobs.routes(app),
+        *jobs.routes(app, searches, readings),
         *job.routes(app),
         *job_stream.routes(app, readings),
         *error_groups.routes(app, readings),
@@ -46,7 +47,7 @@ def routes(app: Treadle, secrets: RoleSecrets | None = None) -> list[RouteSpec]:
         *health.routes(check, readings),
         *metrics.routes(app),
         *forms.routes(app),
-        *endpoints.routes(app, check),
+        *endpoints.routes(app, check, searches),
     ]
 
 

@@ -17,7 +17,12 @@ create or replace function treadle.find_claimable(
     p_id uuid,
     p_limit int,
     p_look int,
-    p_end timestamptz
+    p_end timestamptz,
+    p_digits text,
+    p_first uuid,
+    p_last uuid,
+    p_path text[],
+    p_value jsonb
 ) returns table (id uuid, rank int, at timestamptz, fits boolean, last boolean, looked bigint)
 language plpgsql stable
 rows 100
@@ -84,8 +89,12 @@ begin
                     step.id,
                     step.run_at,
                     step.nth = v_take as cut,
-                    p_worker_id is null or coalesce(step.worker_id = p_worker_id, false) as fits,
-                    p_search is null or coalesce(strpos(lower(step.last_error), p_search) > 0, false) as in_error
+                    (p_worker_id is null or coalesce(step.worker_id = p_worker_id, false))
+                        and (p_first is null or step.id >= p_first)
+                        and (p_last is null or step.id < p_last) as fits,
+                    p_search is null
+                        or coalesce(strpos(lower(step.last_error), p_search) > 0, false)
+                        or p_digits is not null and treadle.has_digits(step.id, p_digits) as in_text
                 from generate_subscripts(v_level.lanes, 1) as lane
                 cross join lateral (
                     select next.*, row_number() over () as nth
@@ -109,7 +118,7 @@ begin
                 array_agg(candidate.id order by candidate.run_at, candidate.id) as ids,
                 array_agg(candidate.run_at order by candidate.run_at, candidate.id) as times,
                 array_agg(candidate.fits order by candidate.run_at, candidate.id) as fit,
-                array_agg(candidate.in_error order by candidate.run_at, candidate.id) as in_error,
+                array_agg(candidate.in_text order by candidate.run_at, candidate.id) as in_text,
                 (select count(*) from candidate) as read,
                 (select horizon.run_at from horizon) as run_at,
                 (select horizon.id from horizon) as id
@@ -123,16 +132,18 @@ begin
                 looked := looked + 1;
                 id := v_round.ids[v_nth];
                 at := v_round.times[v_nth];
-                fits := v_round.fit[v_nth] and (v_round.in_error[v_nth] or p_payloads);
-                if fits and not v_round.in_error[v_nth] then
+                fits := v_round.fit[v_nth] and (v_round.in_text[v_nth] or p_payloads);
+                if fits and (p_path is not null or not v_round.in_text[v_nth]) then
                     fits := exists (
                         select
                         from treadle.jobs as job
                         where job.id = find_claimable.id
-                          and strpos(lower(job.data::text), p_search) > 0
+                          and (p_path is null or job.data #> p_path = coalesce(p_value, job.data #> p_path))
+                          and (v_round.in_text[v_nth] or strpos(lower(job.data::text), p_search) > 0)
                     );
                 end if;
-                last := (p_search is not null or p_limit >= p_look) and coalesce(clock_timestamp() > p_end, false);
+                last := (p_search is not null or p_path is not null or p_limit >= p_look)
+                    and coalesce(clock_timestamp() > p_end, false);
                 if fits or last then
                     return next;
                 end if;
@@ -163,5 +174,5 @@ begin
 end
 $$;
 
-comment on function treadle.find_claimable(varchar, varchar, varchar, text, boolean, timestamptz, int, timestamptz, uuid, int, int, timestamptz)
+comment on function treadle.find_claimable(varchar, varchar, varchar, text, boolean, timestamptz, int, timestamptz, uuid, int, int, timestamptz, text, uuid, uuid, text[], jsonb)
     is 'The claimable jobs in the order in which they will be claimed, for find_jobs().';

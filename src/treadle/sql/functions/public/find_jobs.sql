@@ -8,6 +8,14 @@
 --   any of the last five, with a key  idx_jobs_key: running, next to run, blocked; of each the oldest first
 --   none                              the primary key: the newest first, because ids are ordered by time
 --
+-- p_since (inclusive) and p_until select finished jobs by finished_at, and the others by the time in their id. They bound the
+-- range of the index that is read for the finished jobs and for the list without a status; other lists are filtered.
+--
+-- p_search is a text in the payload or in the error, or at least 8 first or last digits of an id. p_path and p_value select
+-- by a value in the payload; without p_value, a value must exist. If a role may not read payloads, or p_payloads is false, the
+-- payload is not searched, and p_path is refused. An index for the path is used if has_payload_index() finds one: then the
+-- order is the newest first, whatever the status.
+--
 -- The page starts after the place in that order that p_rank, p_at and p_id give. The other filters are applied to the next
 -- p_look jobs, or to fewer if those take longer than p_patience. Nothing is read beyond a full page.
 --
@@ -28,7 +36,12 @@ create or replace function treadle.find_jobs(
     p_id uuid default null,
     p_limit int default 100,
     p_look int default 20000,
-    p_patience interval default '100 milliseconds'
+    p_patience interval default '100 milliseconds',
+    p_since timestamptz default null,
+    p_until timestamptz default null,
+    p_path text[] default null,
+    p_value jsonb default null,
+    p_payloads boolean default true
 ) returns table (id uuid, rank int, at timestamptz, fits boolean, last boolean, looked bigint)
 language plpgsql stable
 rows 100
@@ -47,8 +60,26 @@ declare
     c_stride constant int := 50;
     v_end constant timestamptz := clock_timestamp() + p_patience;
     v_search constant text := lower(p_search);
+    v_digits constant text := treadle.id_digits(p_search);
     -- A role that may not read payloads does not search them.
-    v_payloads constant boolean := has_column_privilege('treadle.jobs', 'data', 'select');
+    v_payloads constant boolean := p_payloads and has_column_privilege('treadle.jobs', 'data', 'select');
+    v_finished constant boolean := coalesce(p_status in ('completed', 'failed', 'cancelled'), false);
+    -- The range of ids that were made in this time.
+    v_first constant uuid := case when not v_finished then treadle.id_at(p_since) end;
+    v_last constant uuid := case when not v_finished then treadle.id_at(p_until) end;
+    -- How many payloads one statement searches: one by one takes twice as long.
+    c_batch constant int := 32;
+    v_batch int := 1;
+    v_size int;
+    v_from int;
+    v_ids uuid[];
+    v_ranks int[];
+    v_times timestamptz[];
+    v_fit boolean[];
+    v_in_text boolean[];
+    v_numbers bigint[];
+    v_matching int[];
+    v_start timestamptz;
     v_found int := 0;
     v_job record;
     -- Rows are fetched one at a time, so that nothing is read ahead of the check of the clock.
@@ -57,8 +88,8 @@ declare
             walk.id,
             walk.rank,
             walk.at,
-            walk.fits,
-            walk.in_error,
+            coalesce(walk.fits, false) and (walk.in_text or v_payloads) as fits,
+            walk.in_text,
             walk.nth
         from (
             select
@@ -66,7 +97,9 @@ declare
                 read.rank,
                 read.at,
                 read.nth,
-                v_search is null or coalesce(strpos(lower(read.last_error), v_search) > 0, false) as in_error,
+                v_search is null
+                    or coalesce(strpos(lower(read.last_error), v_search) > 0, false)
+                    or v_digits is not null and treadle.has_digits(read.id, v_digits) as in_text,
                 case p_status
                     when 'blocked' then read.status = 'pending' and read.holds <> 0
                     when 'pending' then read.status = 'pending' and read.holds = 0
@@ -76,7 +109,9 @@ declare
                     and (p_job_type is null or read.job_type = p_job_type)
                     and (p_queue is null or read.queue = p_queue)
                     and (p_worker_id is null or read.worker_id = p_worker_id)
-                    and (p_key is null or read.key = p_key) as fits
+                    and (p_key is null or read.key = p_key)
+                    and (v_first is null or read.id >= v_first)
+                    and (v_last is null or read.id < v_last) as fits
             from (
                 select
                     job.*,
@@ -90,6 +125,8 @@ declare
                         from treadle.jobs as job
                         where p_status in ('completed', 'failed', 'cancelled')
                           and job.status = p_status
+                          and (p_since is null or job.finished_at >= p_since)
+                          and (p_until is null or job.finished_at < p_until)
                           and (
                                 p_id is null
                                 or job.finished_at <= p_at and (job.finished_at, job.id) < (p_at, p_id)
@@ -155,6 +192,8 @@ declare
                         from treadle.jobs as job
                         where p_status is null
                           and (p_id is null or job.id < p_id)
+                          and (v_first is null or job.id >= v_first)
+                          and (v_last is null or job.id < v_last)
                         order by job.id desc
                         limit p_look
                     )
@@ -169,7 +208,11 @@ begin
         p_status := 'blocked';
     end if;
 
-    if p_exact is not null then
+    if p_path is not null and not v_payloads then
+        raise insufficient_privilege using message = 'payloads cannot be filtered: this role may not read them';
+    end if;
+
+    if p_exact is not null and p_path is null then
         return query
         select job.id, null::int, null::timestamptz, true, false, 1::bigint
         from treadle.jobs as job
@@ -183,10 +226,24 @@ begin
           and (p_job_type is null or job.job_type = p_job_type)
           and (p_queue is null or job.queue = p_queue)
           and (p_worker_id is null or job.worker_id = p_worker_id)
-          and (p_key is null or job.key = p_key);
+          and (p_key is null or job.key = p_key)
+          and (v_first is null or job.id >= v_first)
+          and (v_last is null or job.id < v_last)
+          and (not v_finished or p_since is null or job.finished_at >= p_since)
+          and (not v_finished or p_until is null or job.finished_at < p_until);
         if found then
             return;
         end if;
+    end if;
+
+    if p_value is not null and treadle.has_payload_index(p_path) then
+        return query
+        select *
+        from treadle.find_by_payload(
+            p_path, p_value, p_status, p_job_type, p_queue, p_worker_id, p_key, v_search, v_digits, p_since, p_until,
+            v_first, v_last, p_id, p_limit, p_look, v_end
+        );
+        return;
     end if;
 
     if p_status in ('pending', 'later') and p_key is null then
@@ -194,44 +251,85 @@ begin
         select *
         from treadle.find_claimable(
             p_job_type, p_queue, p_worker_id, v_search, v_payloads,
-            case p_status when 'later' then now() else '-infinity' end, p_rank, p_at, p_id, p_limit, p_look, v_end
+            case p_status when 'later' then now() else '-infinity' end, p_rank, p_at, p_id, p_limit, p_look, v_end,
+            v_digits, v_first, v_last, p_path, p_value
         );
         return;
     end if;
 
     open v_walk;
-    -- From here on only payloads are searched, one by one: that statement need not be planned each time.
+    -- From here on only payloads are searched: that statement need not be planned each time.
     perform set_config('plan_cache_mode', 'force_generic_plan', true);
     loop
-        fetch v_walk into v_job;
-        exit when not found;
+        v_size := 0;
+        while v_size < v_batch loop
+            fetch v_walk into v_job;
+            exit when not found;
+            v_size := v_size + 1;
+            v_ids[v_size] := v_job.id;
+            v_ranks[v_size] := v_job.rank;
+            v_times[v_size] := v_job.at;
+            v_fit[v_size] := v_job.fits;
+            v_in_text[v_size] := v_job.in_text;
+            v_numbers[v_size] := v_job.nth;
+        end loop;
+        exit when v_size = 0;
 
-        id := v_job.id;
-        rank := v_job.rank;
-        at := v_job.at;
-        fits := coalesce(v_job.fits, false) and (v_job.in_error or v_payloads);
-        if fits and not v_job.in_error then
-            fits := exists (
+        v_start := clock_timestamp();
+        -- Without the privilege, the statement would fail even if it read no payload.
+        if v_payloads and (v_search is not null or p_path is not null) then
+            select array_agg(candidate.nth)
+            into v_matching
+            from generate_series(1, v_size) as candidate (nth)
+            cross join lateral (
                 select
                 from treadle.jobs as job
-                where job.id = v_job.id
-                  and strpos(lower(job.data::text), v_search) > 0
-            );
+                where job.id = v_ids[candidate.nth]
+                  and (p_path is null or job.data #> p_path = coalesce(p_value, job.data #> p_path))
+                  and (v_in_text[candidate.nth] or strpos(lower(job.data::text), v_search) > 0)
+                offset 0
+            ) as payload
+            where v_fit[candidate.nth]
+              and (p_path is not null or not v_in_text[candidate.nth]);
+            -- Large payloads take long: then the clock is checked after each.
+            v_batch := case
+                when clock_timestamp() > v_start + interval '4 milliseconds' then 1
+                when clock_timestamp() < v_start + interval '1 millisecond' then least(2 * v_batch, c_batch)
+                else v_batch
+            end;
         end if;
-        -- A page whose jobs all match is not cut short: its limit bounds the cost, unless the limit is that of a count.
-        last := v_job.nth = p_look
-            or (v_search is not null or not fits or p_limit >= p_look) and coalesce(clock_timestamp() > v_end, false);
-        looked := v_job.nth;
-        if fits or last then
-            return next;
-        end if;
-        if fits then
-            v_found := v_found + 1;
-        end if;
-        exit when last or v_found > p_limit;
+
+        -- If none matches, only the last one may be returned, as the place where the search stopped.
+        v_from := case
+            when v_matching is not null then 1
+            when p_path is not null or v_search is not null and not true = any (v_in_text) then v_size
+            else 1
+        end;
+        for v_nth in v_from .. v_size loop
+            id := v_ids[v_nth];
+            rank := v_ranks[v_nth];
+            at := v_times[v_nth];
+            looked := v_numbers[v_nth];
+            fits := v_fit[v_nth]
+                and (p_path is null and v_in_text[v_nth] or coalesce(v_nth = any (v_matching), false));
+            -- A page whose jobs all match is not cut short: its limit bounds the cost, unless the limit is that of a count.
+            last := looked = p_look
+                or v_nth = v_size
+                and (v_search is not null or p_path is not null or not fits or p_limit >= p_look)
+                and coalesce(clock_timestamp() > v_end, false);
+            if fits or last then
+                return next;
+            end if;
+            if fits then
+                v_found := v_found + 1;
+            end if;
+            if last or v_found > p_limit then
+                return;
+            end if;
+        end loop;
     end loop;
 end
 $$;
 
-comment on function treadle.find_jobs(varchar, varchar, varchar, varchar, varchar, text, uuid, int, timestamptz, uuid, int, int, interval)
+comment on function treadle.find_jobs(varchar, varchar, varchar, varchar, varchar, text, uuid, int, timestamptz, uuid, int, int, interval, timestamptz, timestamptz, text[], jsonb, boolean)
     is 'One page of a list of jobs: those that match, and with "last" where the search stopped. The cost does not grow with the table.';

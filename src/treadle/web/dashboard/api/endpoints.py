@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
+from uuid import UUID
 
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
@@ -10,13 +11,13 @@ from starlette.responses import JSONResponse, Response
 
 from treadle.app import Treadle
 from treadle.db.queries import limits as limit_queries
-from treadle.db.queries import listing as listing_queries
 from treadle.db.queries import operations as operation_queries
+from treadle.db.queries import overview as overview_queries
 from treadle.db.queries import schedules as schedule_queries
-from treadle.db.queries.jobs import job_id
 from treadle.doctor import worst
 from treadle.operations.details import JobDetails, aget_details
 from treadle.operations.graph import aget_job_graph
+from treadle.operations.ids import aresolve_id
 from treadle.operations.overview import aoverview
 from treadle.web.dashboard import actions
 from treadle.web.dashboard.actions import LimitAction
@@ -26,9 +27,10 @@ from treadle.web.dashboard.api import limit_models as limit_responses
 from treadle.web.dashboard.api import request_models as requests
 from treadle.web.dashboard.api import response_models as responses
 from treadle.web.dashboard.api.validation import read_body, read_query
-from treadle.web.dashboard.health import HealthCheck
-from treadle.web.dashboard.redaction import may_see_payloads, redact_details, redact_graph, redact_reason
+from treadle.web.dashboard.health import LONGEST_SECONDS, HealthCheck
+from treadle.web.dashboard.redaction import redact_details, redact_graph, redact_reason
 from treadle.web.dashboard.routes import Context, Endpoint, RouteSpec
+from treadle.web.dashboard.searches import Searches
 from treadle.web.dashboard.security.access import Role
 from treadle.why.explain import awhy, awhy_schedule
 from treadle.words.changes import Action
@@ -38,23 +40,26 @@ from treadle.words.masking import masked
 Operation: TypeAlias = Callable[[Context, Any], Awaitable[Any]]
 
 
-def routes(app: Treadle, check: HealthCheck) -> list[RouteSpec]:
+def routes(app: Treadle, check: HealthCheck, searches: Searches) -> list[RouteSpec]:
+    async def target_of(context: Context) -> UUID:
+        """The job in the path, which may be given by the first or last digits of its id."""
+        return await aresolve_id(app.database, context.request.path_params["id"])
+
     async def overview(context: Context, given: requests.OverviewQuery) -> Any:
         return await aoverview(app.database, int(given.window))
 
     async def jobs(context: Context, given: requests.JobsQuery) -> Any:
-        _check_search(context, given)
-        return await app.database.aread(listing_queries.find_jobs(given.job_filter, given.after, given.limit))
+        return await searches.find(app.database, context.visitor.role, given.job_filter, given.after, given.limit)
 
     async def job(context: Context, given: None) -> Any:
-        details = await aget_details(app.database, job_id(context.request.path_params["id"]))
+        details = await aget_details(app.database, await target_of(context))
         return _job_values(redact_details(context.visitor.role, details))
 
     async def why(context: Context, given: None) -> Any:
-        return redact_reason(await awhy(app.database, job_id(context.request.path_params["id"])))
+        return redact_reason(await awhy(app.database, await target_of(context)))
 
     async def graph(context: Context, given: None) -> Any:
-        found = await aget_job_graph(app.database, job_id(context.request.path_params["id"]))
+        found = await aget_job_graph(app.database, await target_of(context))
         return await asyncio.to_thread(lambda: graph_responses.describe(redact_graph(context.visitor.role, found)))
 
     async def health(context: Context, given: None) -> Any:
@@ -67,6 +72,9 @@ def routes(app: Treadle, check: HealthCheck) -> list[RouteSpec]:
 
     async def workers(context: Context, given: None) -> Any:
         return {"workers": await app.workers.alist()}
+
+    async def names(context: Context, given: requests.NamesQuery) -> Any:
+        return await app.database.aread(overview_queries.find_names(given.search))
 
     async def set_concurrency(context: Context, given: requests.ConcurrencyBody) -> Any:
         done = await actions.set_concurrency(app, context.visitor, given.worker_id, given.concurrency, given.reason)
@@ -130,7 +138,7 @@ def routes(app: Treadle, check: HealthCheck) -> list[RouteSpec]:
 
     def change_operation(action: Action) -> Operation:
         async def change(context: Context, given: requests.ChangeBody) -> Any:
-            target = job_id(context.request.path_params["id"])
+            target = await target_of(context)
             priority = given.priority if isinstance(given, requests.PriorityBody) else None
             done = await actions.change(app, context.visitor, action, target, given.reason, priority)
             if done.outcome == "missing":
@@ -147,7 +155,7 @@ def routes(app: Treadle, check: HealthCheck) -> list[RouteSpec]:
         return change
 
     async def signal(context: Context, given: requests.SignalBody) -> Any:
-        target = job_id(context.request.path_params["id"])
+        target = await target_of(context)
         if not await actions.send_signal(app, context.visitor, target, given.name, given.value):
             raise HTTPException(409, f"the step has already received the signal {given.name}, or has ended")
         return {"done": True}
@@ -194,12 +202,15 @@ def routes(app: Treadle, check: HealthCheck) -> list[RouteSpec]:
         get("/api/jobs/{id}", job, responses.JobDetails, "A job with its history"),
         get("/api/jobs/{id}/why", why, responses.Why, "Why a job is not running"),
         get("/api/jobs/{id}/graph", graph, graph_responses.Graph, "The jobs of a workflow, and which wait for which"),
-        get("/api/health", health, responses.Health, "Problems in the queue and its database"),
+        get("/api/health", health, responses.Health, "Problems in the queue and its database")._replace(
+            seconds=LONGEST_SECONDS
+        ),
         get("/api/schedules", schedules, responses.ScheduleList, "Schedules", requests.SchedulesQuery),
         get("/api/schedules/why", why_schedule, responses.Why, "Why a schedule does not run", requests.ScheduleQuery),
         get("/api/limits", limits, limit_responses.LimitList, "Limits, and keys of limits", requests.LimitsQuery),
         *(get(*each) for each in error_operations.reads(app)),
         get("/api/workers", workers, responses.WorkerList, "Workers"),
+        get("/api/names", names, responses.Names, "Names of job types, queues and workers", requests.NamesQuery),
         get("/api/pauses", pauses, responses.PauseList, "Pauses"),
         get("/api/audit", audit, responses.AuditList, "Changes made by operators", requests.AuditQuery),
         get("/api/acts", acts, responses.ActList, "The same, one entry for all jobs of an act", requests.ActsQuery),
@@ -274,11 +285,6 @@ def _endpoint(
         return Response(response.model_dump_json(), media_type="application/json")
 
     return respond
-
-
-def _check_search(context: Context, given: requests.JobFilter) -> None:
-    if given.search is not None and not may_see_payloads(context.visitor.role):
-        raise HTTPException(403, "search requires the role operator, because it searches in payloads")
 
 
 def _job_values(details: JobDetails) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from treadle.db.queries.operations import CHUNK
+from treadle.web.dashboard.filters import NAMES, read_filter
 from treadle.words import listing
 from treadle.words.changes import Action, AuditFilter
 from treadle.words.limits import MOST, MOST_PENDING
@@ -34,6 +35,11 @@ class OverviewQuery(RequestModel):
     """Time span of the charts, in seconds."""
 
 
+class NamesQuery(RequestModel):
+    search: Name | None = None
+    """A part of the name, regardless of case."""
+
+
 class JobFilter(RequestModel):
     """Selects jobs that match all of the given fields."""
 
@@ -45,11 +51,20 @@ class JobFilter(RequestModel):
     worker: WorkerName | None = None
     key: Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=_LINE)] | None = None
     search: Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=_LINE)] | None = None
-    """A text in the payload or the error, or a job id. Requires the role operator."""
+    """A text in the payload or the error; or a job id, or at least 8 of its first or last digits.
+    For viewers, payloads are not searched."""
+    since: Annotated[str, StringConstraints(min_length=1, max_length=50, pattern=_LINE)] | None = None
+    """A time in ISO 8601 (UTC without an offset), seconds since 1970, or a duration such as `2h` (ago). If the
+    status is a finished one: jobs that finished at this time or later; else: jobs that were enqueued."""
+    until: Annotated[str, StringConstraints(min_length=1, max_length=50, pattern=_LINE)] | None = None
+    """Jobs before this time."""
+    where: Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=_LINE)] | None = None
+    """A value in the payload: `data.order = "ORD-1999"`, `data.customer.id = 7` or `data.note exists`. Requires the
+    role operator."""
 
     @property
     def job_filter(self) -> listing.JobFilter:
-        return listing.JobFilter(self.status, self.type, self.queue, self.worker, self.key, self.search)
+        return read_filter(*(getattr(self, name) for name in NAMES))
 
 
 class JobsQuery(JobFilter):

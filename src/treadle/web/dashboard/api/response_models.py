@@ -119,6 +119,9 @@ class JobList(ResponseModel):
     """Pass it as `after` to get the next page; null on the last page."""
     looked: int | None = Field(validation_alias="examined")
     """Set if the search stopped after examining this many jobs; continue with `next`."""
+    reached: datetime | None
+    """The jobs that finished, or were enqueued, at this time or later were examined; null on the last page,
+    and for lists in another order."""
 
 
 class FailedAttempt(ResponseModel):
@@ -312,6 +315,14 @@ class ScheduleChange(ResponseModel):
 
 class WorkerList(ResponseModel):
     workers: list[Worker]
+
+
+class Names(ResponseModel):
+    """In alphabetical order; at most 200 of each kind."""
+
+    types: list[str]
+    queues: list[str]
+    workers: list[str]
 
 
 class PauseList(ResponseModel):

@@ -5,7 +5,6 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from uuid import UUID
 
 from treadle.words.payload import Json
 
@@ -82,11 +81,6 @@ def lines(value: str) -> str:
 
 def pretty(value: Json) -> str:
     return lines(json.dumps(value, indent=2, ensure_ascii=False))
-
-
-def short_id(job_id: UUID) -> str:
-    """The last 8 characters. The first ones encode the time, so jobs enqueued together share them."""
-    return str(job_id)[-8:]
 
 
 def utc(moment: datetime) -> str:

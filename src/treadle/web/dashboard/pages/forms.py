@@ -11,6 +11,7 @@ from treadle.app import Treadle
 from treadle.db.queries import operations as operation_queries
 from treadle.db.queries.jobs import job_id
 from treadle.web.dashboard import actions
+from treadle.web.dashboard.filters import filter_of
 from treadle.web.dashboard.pages.rendering import page
 from treadle.web.dashboard.routes import Context, Endpoint, RouteSpec
 from treadle.web.dashboard.security.access import Role
@@ -135,12 +136,12 @@ def _check_number(context: Context, action: Action) -> None:
     if not number or re.sub(r"[\s,.']", "", given or "") != number:
         raise InvalidArgument(
             f"to delete all matching jobs, type their number: expected {number or 'the number on the page'}, "
-            f"got {shown(given)}; nothing was deleted"
+            f"got {'nothing' if given is None else shown(given)}; nothing was deleted"
         )
 
 
 def _filter(context: Context) -> JobFilter:
-    job_filter = JobFilter(*map(context.field, ("status", "type", "queue", "worker", "key", "search")))
+    job_filter = filter_of(context)
     if not any(job_filter) and not context.field("all"):
         # An empty form must not change every job.
         raise InvalidArgument("no jobs were selected; give ids or a filter, or set all to change every job")

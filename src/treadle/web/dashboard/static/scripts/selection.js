@@ -11,9 +11,14 @@ function updateSelection() {
   if (page) { page.checked = count > 0 && count === boxes.length; page.indeterminate = count > 0 && count < boxes.length; }
 }
 
-document.addEventListener("change", updateSelection);
-const selectPage = $("#select-page");
-if (selectPage) {
-  selectPage.closest("label").hidden = false;
-  selectPage.addEventListener("change", () => all('input[name="ids"]').forEach((box) => { box.checked = selectPage.checked; }));
+// A search may add the list later.
+export function offerSelection() {
+  const label = $("#select-page")?.closest("label");
+  if (label) label.hidden = false;
 }
+
+document.addEventListener("change", (event) => {
+  if (event.target.id === "select-page") all('input[name="ids"]').forEach((box) => { box.checked = event.target.checked; });
+  updateSelection();
+});
+offerSelection();

@@ -1,0 +1,1 @@
+select has_column_privilege('treadle.jobs', 'data', 'select')

@@ -1,0 +1,55 @@
+"""Conditions on payloads, as people write them."""
+
+import pytest
+
+from treadle.words.errors import InvalidArgument
+from treadle.words.payload_condition import PayloadCondition
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "value"),
+    [
+        ('data.order = "ORD-1999"', ("order",), '"ORD-1999"'),
+        ("data.customer.id=7", ("customer", "id"), "7"),
+        (" data.a.b.c  =  true ", ("a", "b", "c"), "true"),
+        ("data.items.0.sku exists", ("items", "0", "sku"), None),
+        ('data."a b"."it\'s".x = null', ("a b", "it's", "x"), "null"),
+        ('data.exists = "= exists"', ("exists",), '"= exists"'),
+        ("data.größe = [1, 2]", ("größe",), "[1, 2]"),
+        ("data.token exists", ("token",), None),
+    ],
+)
+def test_a_condition_is_read(text: str, path: tuple[str, ...], value: str | None) -> None:
+    read = PayloadCondition.read(text)
+    assert read == (path, value)
+    assert PayloadCondition.read(str(read)) == read
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "data", "data.", "data.x", "order = 1", "data.x = ORD-1999", "data.x = 'a'", "data.x = ", "data.x == 1",
+        "data.x = 1 and data.y = 2", "data.x = NaN", "data.x = Infinity", "data.x = 1e999999999", "data.x = 1e301",
+        'data.x = "\\u0000"', 'data.x = "\\ud800"', 'data.x = "\ud800"', 'data."\\u0000" = 1', "data.x = 1\0",
+        "data.x = " + "[" * 300, "data.x = " + "9" * 400, "data." + "x" * 500 + " = 1", "data.x; drop table jobs",
+        'data.password = "hush"', 'data.deep.api_key = "k"', "data.x[0] = 1", "data..x = 1", 'data."x = 1',
+    ],
+)  # fmt: skip
+def test_a_wrong_condition_is_refused(text: str) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        PayloadCondition.read(text)
+    assert len(str(caught.value)) < 500
+
+
+def test_a_secret_cannot_be_guessed() -> None:
+    with pytest.raises(InvalidArgument, match="masked as secrets"):
+        PayloadCondition.read("data.card.pin = 1234")
+
+
+def test_the_statement_for_an_index_is_quoted() -> None:
+    statement = PayloadCondition(("a b", "it's"), "1").index_statement('my "queue"')
+    path = "data #> '{\"a b\",\"it''s\"}'"
+    assert statement == (
+        f'create index concurrently on "my ""queue""".jobs (jsonb_hash_extended({path}, 0), id) '
+        f"where {path} is not null;"
+    )
