@@ -276,6 +276,16 @@ CREATE TABLE treadle.ticks (
     set_back_until xid8
 )
 WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='50', autovacuum_vacuum_cost_delay='0');
+ALTER TABLE ONLY treadle.ticks ALTER COLUMN xid SET STATISTICS 0;
+ALTER TABLE ONLY treadle.ticks ALTER COLUMN ticked_at SET STATISTICS 0;
+ALTER TABLE ONLY treadle.ticks ALTER COLUMN next_xid SET STATISTICS 0;
+ALTER TABLE ONLY treadle.ticks ALTER COLUMN running SET STATISTICS 0;
+ALTER TABLE ONLY treadle.ticks ALTER COLUMN look_after SET STATISTICS 0;
+ALTER TABLE ONLY treadle.ticks ALTER COLUMN sweep_after SET STATISTICS 0;
+ALTER TABLE ONLY treadle.ticks ALTER COLUMN swept SET STATISTICS 0;
+ALTER TABLE ONLY treadle.ticks ALTER COLUMN set_back_from SET STATISTICS 0;
+ALTER TABLE ONLY treadle.ticks ALTER COLUMN set_back_seen SET STATISTICS 0;
+ALTER TABLE ONLY treadle.ticks ALTER COLUMN set_back_until SET STATISTICS 0;
 
 COMMENT ON TABLE treadle.ticks IS 'The last ticks: the transactions that ran at each of them may still commit jobs below a floor.';
 
@@ -841,6 +851,14 @@ CREATE TABLE treadle.dependency_checks (
     error text
 )
 WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0');
+ALTER TABLE ONLY treadle.dependency_checks ALTER COLUMN id SET STATISTICS 0;
+ALTER TABLE ONLY treadle.dependency_checks ALTER COLUMN noted_at SET STATISTICS 0;
+ALTER TABLE ONLY treadle.dependency_checks ALTER COLUMN jobs SET STATISTICS 0;
+ALTER TABLE ONLY treadle.dependency_checks ALTER COLUMN ended SET STATISTICS 0;
+ALTER TABLE ONLY treadle.dependency_checks ALTER COLUMN past SET STATISTICS 0;
+ALTER TABLE ONLY treadle.dependency_checks ALTER COLUMN later SET STATISTICS 0;
+ALTER TABLE ONLY treadle.dependency_checks ALTER COLUMN look_at SET STATISTICS 0;
+ALTER TABLE ONLY treadle.dependency_checks ALTER COLUMN error SET STATISTICS 0;
 
 COMMENT ON TABLE treadle.dependency_checks IS 'Jobs that were enqueued to wait, or have ended, or were retried: at commit, what this means for jobs that wait is decided. What could not be decided then stays here, for the next claim or tick.';
 
@@ -1012,6 +1030,8 @@ CREATE TABLE treadle.expiries (
     look_at timestamp with time zone NOT NULL,
     job_id uuid NOT NULL
 );
+ALTER TABLE ONLY treadle.expiries ALTER COLUMN look_at SET STATISTICS 0;
+ALTER TABLE ONLY treadle.expiries ALTER COLUMN job_id SET STATISTICS 0;
 
 COMMENT ON TABLE treadle.expiries IS 'When to look whether a job has expired.';
 
@@ -1033,6 +1053,13 @@ CREATE TABLE treadle.floors (
     partition character varying(500) DEFAULT ''::character varying NOT NULL COLLATE pg_catalog."C"
 )
 WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='50', autovacuum_vacuum_cost_delay='0');
+ALTER TABLE ONLY treadle.floors ALTER COLUMN queue SET STATISTICS 0;
+ALTER TABLE ONLY treadle.floors ALTER COLUMN job_type SET STATISTICS 0;
+ALTER TABLE ONLY treadle.floors ALTER COLUMN priority SET STATISTICS 0;
+ALTER TABLE ONLY treadle.floors ALTER COLUMN floor SET STATISTICS 0;
+ALTER TABLE ONLY treadle.floors ALTER COLUMN xid SET STATISTICS 0;
+ALTER TABLE ONLY treadle.floors ALTER COLUMN id SET STATISTICS 0;
+ALTER TABLE ONLY treadle.floors ALTER COLUMN partition SET STATISTICS 0;
 
 COMMENT ON TABLE treadle.floors IS 'Where claims start in each lane: the newest floor is the valid one.';
 
@@ -1075,6 +1102,10 @@ CREATE TABLE treadle.horizon (
     CONSTRAINT horizon_only_row_check CHECK (only_row)
 )
 WITH (fillfactor='10');
+ALTER TABLE ONLY treadle.horizon ALTER COLUMN only_row SET STATISTICS 0;
+ALTER TABLE ONLY treadle.horizon ALTER COLUMN era SET STATISTICS 0;
+ALTER TABLE ONLY treadle.horizon ALTER COLUMN mark_xid SET STATISTICS 0;
+ALTER TABLE ONLY treadle.horizon ALTER COLUMN look_after SET STATISTICS 0;
 
 COMMENT ON TABLE treadle.horizon IS 'Not used since version 0.2 (see ticks); dropped in 0.3.';
 
@@ -1099,6 +1130,22 @@ CREATE TABLE treadle.lanes (
     parked_at timestamp with time zone
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='50', autovacuum_vacuum_cost_delay='0');
+ALTER TABLE ONLY treadle.lanes ALTER COLUMN id SET STATISTICS 0;
+ALTER TABLE ONLY treadle.lanes ALTER COLUMN queue SET STATISTICS 0;
+ALTER TABLE ONLY treadle.lanes ALTER COLUMN job_type SET STATISTICS 0;
+ALTER TABLE ONLY treadle.lanes ALTER COLUMN priority SET STATISTICS 0;
+ALTER TABLE ONLY treadle.lanes ALTER COLUMN opened_at SET STATISTICS 0;
+ALTER TABLE ONLY treadle.lanes ALTER COLUMN floor SET STATISTICS 0;
+ALTER TABLE ONLY treadle.lanes ALTER COLUMN settled SET STATISTICS 0;
+ALTER TABLE ONLY treadle.lanes ALTER COLUMN mark SET STATISTICS 0;
+ALTER TABLE ONLY treadle.lanes ALTER COLUMN mark_era SET STATISTICS 0;
+ALTER TABLE ONLY treadle.lanes ALTER COLUMN close_era SET STATISTICS 0;
+ALTER TABLE ONLY treadle.lanes ALTER COLUMN idle_xid SET STATISTICS 0;
+ALTER TABLE ONLY treadle.lanes ALTER COLUMN next_run_at SET STATISTICS 0;
+ALTER TABLE ONLY treadle.lanes ALTER COLUMN partition SET STATISTICS 0;
+ALTER TABLE ONLY treadle.lanes ALTER COLUMN parked_name SET STATISTICS 0;
+ALTER TABLE ONLY treadle.lanes ALTER COLUMN parked_key SET STATISTICS 0;
+ALTER TABLE ONLY treadle.lanes ALTER COLUMN parked_at SET STATISTICS 0;
 
 COMMENT ON TABLE treadle.lanes IS 'The lanes (queue, job type, priority, partition) that have or had jobs. A lane is listed more than once until the next tick.';
 
@@ -1144,6 +1191,16 @@ CREATE TABLE treadle.limit_holders (
     closed_until timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL
 )
 WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0');
+ALTER TABLE ONLY treadle.limit_holders ALTER COLUMN name SET STATISTICS 0;
+ALTER TABLE ONLY treadle.limit_holders ALTER COLUMN key SET STATISTICS 0;
+ALTER TABLE ONLY treadle.limit_holders ALTER COLUMN version SET STATISTICS 0;
+ALTER TABLE ONLY treadle.limit_holders ALTER COLUMN jobs SET STATISTICS 0;
+ALTER TABLE ONLY treadle.limit_holders ALTER COLUMN leases SET STATISTICS 0;
+ALTER TABLE ONLY treadle.limit_holders ALTER COLUMN weights SET STATISTICS 0;
+ALTER TABLE ONLY treadle.limit_holders ALTER COLUMN weight SET STATISTICS 0;
+ALTER TABLE ONLY treadle.limit_holders ALTER COLUMN found SET STATISTICS 0;
+ALTER TABLE ONLY treadle.limit_holders ALTER COLUMN full_at SET STATISTICS 0;
+ALTER TABLE ONLY treadle.limit_holders ALTER COLUMN closed_until SET STATISTICS 0;
 
 COMMENT ON TABLE treadle.limit_holders IS 'Which jobs use a limit. Only the newest row counts, and of its jobs only those that are still claimed or running under that lease.';
 
@@ -1163,6 +1220,11 @@ CREATE TABLE treadle.limit_keys (
     changed_at timestamp with time zone,
     CONSTRAINT limit_keys_amount_check CHECK ((amount >= 0))
 );
+ALTER TABLE ONLY treadle.limit_keys ALTER COLUMN name SET STATISTICS 0;
+ALTER TABLE ONLY treadle.limit_keys ALTER COLUMN key SET STATISTICS 0;
+ALTER TABLE ONLY treadle.limit_keys ALTER COLUMN amount SET STATISTICS 0;
+ALTER TABLE ONLY treadle.limit_keys ALTER COLUMN changed_by SET STATISTICS 0;
+ALTER TABLE ONLY treadle.limit_keys ALTER COLUMN changed_at SET STATISTICS 0;
 
 COMMENT ON TABLE treadle.limit_keys IS 'The values of "per" that are or were in use, one row with an empty key for limits without.';
 
@@ -1175,6 +1237,10 @@ CREATE TABLE treadle.limit_openings (
     key character varying(200) NOT NULL COLLATE pg_catalog."C"
 )
 WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0');
+ALTER TABLE ONLY treadle.limit_openings ALTER COLUMN opens_at SET STATISTICS 0;
+ALTER TABLE ONLY treadle.limit_openings ALTER COLUMN id SET STATISTICS 0;
+ALTER TABLE ONLY treadle.limit_openings ALTER COLUMN name SET STATISTICS 0;
+ALTER TABLE ONLY treadle.limit_openings ALTER COLUMN key SET STATISTICS 0;
 
 COMMENT ON TABLE treadle.limit_openings IS 'When a limit that lanes are parked for may have room.';
 
@@ -1193,6 +1259,10 @@ CREATE TABLE treadle.limit_targets (
     name character varying(100) NOT NULL,
     declared_at timestamp with time zone
 );
+ALTER TABLE ONLY treadle.limit_targets ALTER COLUMN job_type SET STATISTICS 0;
+ALTER TABLE ONLY treadle.limit_targets ALTER COLUMN queue SET STATISTICS 0;
+ALTER TABLE ONLY treadle.limit_targets ALTER COLUMN name SET STATISTICS 0;
+ALTER TABLE ONLY treadle.limit_targets ALTER COLUMN declared_at SET STATISTICS 0;
 
 COMMENT ON TABLE treadle.limit_targets IS 'Which jobs a limit is for. Empty: all job types, all queues.';
 
@@ -1215,6 +1285,19 @@ CREATE TABLE treadle.limits (
     CONSTRAINT limits_period_check CHECK ((period > '00:00:00'::interval)),
     CONSTRAINT limits_when_full_check CHECK (((when_full)::text = ANY ((ARRAY['refuse'::character varying, 'drop'::character varying])::text[])))
 );
+ALTER TABLE ONLY treadle.limits ALTER COLUMN name SET STATISTICS 0;
+ALTER TABLE ONLY treadle.limits ALTER COLUMN per SET STATISTICS 0;
+ALTER TABLE ONLY treadle.limits ALTER COLUMN amount SET STATISTICS 0;
+ALTER TABLE ONLY treadle.limits ALTER COLUMN period SET STATISTICS 0;
+ALTER TABLE ONLY treadle.limits ALTER COLUMN burst SET STATISTICS 0;
+ALTER TABLE ONLY treadle.limits ALTER COLUMN fair SET STATISTICS 0;
+ALTER TABLE ONLY treadle.limits ALTER COLUMN declared SET STATISTICS 0;
+ALTER TABLE ONLY treadle.limits ALTER COLUMN digest SET STATISTICS 0;
+ALTER TABLE ONLY treadle.limits ALTER COLUMN former_digests SET STATISTICS 0;
+ALTER TABLE ONLY treadle.limits ALTER COLUMN declared_at SET STATISTICS 0;
+ALTER TABLE ONLY treadle.limits ALTER COLUMN changed_by SET STATISTICS 0;
+ALTER TABLE ONLY treadle.limits ALTER COLUMN changed_at SET STATISTICS 0;
+ALTER TABLE ONLY treadle.limits ALTER COLUMN when_full SET STATISTICS 0;
 
 COMMENT ON TABLE treadle.limits IS 'How many jobs may run at once, or start per period.';
 
@@ -1337,6 +1420,11 @@ CREATE TABLE treadle.pauses (
     paused_by text,
     reason text
 );
+ALTER TABLE ONLY treadle.pauses ALTER COLUMN job_type SET STATISTICS 0;
+ALTER TABLE ONLY treadle.pauses ALTER COLUMN queue SET STATISTICS 0;
+ALTER TABLE ONLY treadle.pauses ALTER COLUMN paused_at SET STATISTICS 0;
+ALTER TABLE ONLY treadle.pauses ALTER COLUMN paused_by SET STATISTICS 0;
+ALTER TABLE ONLY treadle.pauses ALTER COLUMN reason SET STATISTICS 0;
 
 COMMENT ON TABLE treadle.pauses IS 'What is not claimed for now: a job type, a queue, a job type in a queue, or (both empty) everything.';
 
@@ -1720,8 +1808,10 @@ CREATE UNIQUE INDEX idx_jobs_unique ON treadle.jobs USING btree (unique_key, job
 CREATE INDEX idx_jobs_worker ON treadle.jobs USING btree (worker_id) WHERE ((status)::text = ANY ((ARRAY['claimed'::character varying, 'running'::character varying])::text[]));
 
 CREATE INDEX idx_lanes_active ON treadle.lanes USING btree (job_type, priority DESC, ((id + 0))) WHERE ((idle_xid IS NULL) AND (parked_name IS NULL));
+ALTER INDEX treadle.idx_lanes_active ALTER COLUMN 3 SET STATISTICS 0;
 
 CREATE INDEX idx_lanes_active_queue ON treadle.lanes USING btree (job_type, queue, priority DESC, ((id + 0))) WHERE ((idle_xid IS NULL) AND (parked_name IS NULL));
+ALTER INDEX treadle.idx_lanes_active_queue ALTER COLUMN 4 SET STATISTICS 0;
 
 CREATE INDEX idx_lanes_due ON treadle.lanes USING btree (next_run_at) WHERE (next_run_at IS NOT NULL);
 
@@ -1732,6 +1822,7 @@ CREATE INDEX idx_lanes_idle ON treadle.lanes USING btree (idle_xid) WHERE (idle_
 CREATE INDEX idx_lanes_listed ON treadle.lanes USING btree (id) WHERE (idle_xid IS NULL);
 
 CREATE INDEX idx_lanes_parked ON treadle.lanes USING btree (parked_name, parked_key, job_type, priority DESC, ((id + 0))) WHERE (parked_name IS NOT NULL);
+ALTER INDEX treadle.idx_lanes_parked ALTER COLUMN 5 SET STATISTICS 0;
 
 CREATE INDEX idx_lanes_parked_at ON treadle.lanes USING btree (parked_at) WHERE (parked_name IS NOT NULL);
 
