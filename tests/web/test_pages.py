@@ -8,6 +8,7 @@ import pytest
 from psycopg import Connection
 
 from tests.support.dashboards import OPERATOR, VIEWER, Browser, Site
+from tests.support.error_groups import count_now, fail, groups
 from treadle import JobQueue, Treadle
 from treadle.db.database import Database
 from treadle.doctor.examine import aexamine
@@ -44,7 +45,15 @@ def test_every_page_has_a_unique_title(
     connection.execute("select put_schedule('nightly', 'films', '0 3 * * *')")
     connection.execute("select set_limit('nightly', 3, p_job_type => 'films')")
     connection.execute("select register_worker('w', '1 hour', '{films}', null, 5)")
-    paths = [route.path.replace("{id}", str(job)) for route in routes(app) if route.method == "GET"]
+    fail(queue, ["ValueError: no"])
+    count_now(app)
+    group = next(iter(groups(app).values())).id
+    ids = {True: str(group), False: str(job)}
+    paths = [
+        route.path.replace("{id}", ids[route.path.startswith("/errors")])
+        for route in routes(app)
+        if route.method == "GET"
+    ]
     pages = [each for each in paths if not each.startswith(("/live", "/assets", "/api", "/login", "/metrics"))]
     answers = [get(operator, f"{each}?action=retry&name=nightly&worker=w") for each in pages]
     titles = {re.search("<title>(.*?)</title>", each)[1] for each in answers}  # type: ignore[index]
