@@ -11,6 +11,7 @@ from chaos.guards import (
     notifications,
     observability,
     schedules,
+    searches,
     unique,
     workers,
     workflows,
@@ -31,6 +32,7 @@ MUTANTS = [
     *dependencies.MUTANTS,
     *workflows.MUTANTS,
     *observability.MUTANTS,
+    *searches.MUTANTS,
 ]
 
 __all__ = ["MUTANTS", "Mutant"]

@@ -14,7 +14,17 @@ from tests.support.graphs import fan, insert_workflow
 from treadle import JobQueue
 
 HOSTILE = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>\u202e javascript:alert(3) {{7*7}} " + "x" * 300
-PAGES = ["/", "/jobs", "/jobs?status=failed", "/job", "/workers", "/audit", "/health", "/pause?job_type=films"]
+PAGES = [
+    "/",
+    "/jobs",
+    "/jobs?status=failed",
+    "/jobs?search=x&since=1d&where=data.x+%3D+1",
+    "/job",
+    "/workers",
+    "/audit",
+    "/health",
+    "/pause?job_type=films",
+]
 PAGES += ["/bulk?action=cancel&all=1", "/schedules", "/schedule?name=nightly", "/schedules/run?name=nightly"]
 PAGES += [
     "/limits",
