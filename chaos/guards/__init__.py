@@ -13,6 +13,7 @@ from chaos.guards import (
     notifications,
     observability,
     schedules,
+    searches,
     stuck_workers,
     unique,
     workers,
@@ -37,6 +38,7 @@ MUTANTS = [
     *observability.MUTANTS,
     *dashboard.MUTANTS,
     *errors.MUTANTS,
+    *searches.MUTANTS,
 ]
 
 __all__ = ["MUTANTS", "Mutant"]

@@ -16,6 +16,7 @@ from treadle import JobQueue
 HOSTILE = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>\u202e javascript:alert(3) {{7*7}} " + "x" * 300
 PAGES = ["/", "/jobs", "/jobs?status=failed", "/job", "/workers", "/audit", "/health", "/pause?job_type=films"]
 PAGES += ["/resume?job_type=films&queue=default", "/bulk?action=delete&all=1", "/selected", "/act"]
+PAGES += ["/jobs?search=x&since=1d&where=data.x+%3D+1"]
 PAGES += ["/bulk?action=cancel&all=1", "/schedules", "/schedule?name=nightly", "/schedules/run?name=nightly"]
 PAGES += [
     "/limits",
