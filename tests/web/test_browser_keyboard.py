@@ -79,7 +79,7 @@ def test_the_palette_finds_pages_types_queues_and_jobs(
     choose("mail", "mail.send: failed jobs")
     page.wait_for_url("**/jobs?type=mail.send&status=failed")
     choose("slow", "Pause queue slow")
-    expect(page.get_by_label("Queue")).to_have_value("slow")
+    expect(page.locator("input[name=queue]")).to_have_value("slow")
     choose(str(job), str(job))
     page.wait_for_url(f"**/jobs/{job}")
     choose(str(job)[-8:], str(job)[-8:])

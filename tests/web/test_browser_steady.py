@@ -11,6 +11,7 @@ from playwright.sync_api import expect
 from psycopg import Connection
 
 from tests.support.browser import Visit
+from tests.support.workers import count, until
 from treadle import JobQueue
 from treadle.web.dashboard.pages.live import reasons
 
@@ -69,6 +70,8 @@ def test_nothing_moves_on_open_pages_under_load(
     visit.page.set_viewport_size({"width": width, "height": 900})
     found: dict[str, Any] = {}
     with load(url):
+        # A list that fills up for the first time does move what is below it.
+        until(lambda: count(connection, "status = 'running'") > 25)
         for path in PAGES:
             page = visit.live(path)
             page.evaluate("document.fonts.ready")
