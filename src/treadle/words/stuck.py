@@ -8,8 +8,6 @@ from uuid import UUID
 
 from treadle.words.formatting import printable, span
 
-# A worker is stuck when its event loop has not run for this long, although its lease is renewed.
-STUCK_SECONDS = 3.0
 _FRAME = re.compile(r'^  File "(.*)", line (\d+), in (.*)$', re.MULTILINE)
 
 

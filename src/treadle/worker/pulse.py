@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import NamedTuple
 from uuid import UUID
 
-from treadle.words.stuck import STUCK_SECONDS
 from treadle.worker import stacks
 from treadle.worker.job_slots import EventLoop, JobSlots
 
 CHECK_SECONDS = 0.2
+# Without a pulse for this long, a worker is stuck.
+STUCK_SECONDS = 3.0
 # Half a second before a worker is said to be stuck, its stacks are dumped, if it has not written one (watchdog.py).
 DUMP_SECONDS = STUCK_SECONDS - 0.5
 # The event loop has got no processor if it has waited for one for at least this part of the time, and has run for less
