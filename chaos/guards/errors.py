@@ -48,8 +48,8 @@ MUTANTS = [
     Mutant(
         "a failure that is committed late is found by a second look",
         PUBLIC,
-        "    if v_late < v_late_to then\n",
-        "    if false then\n",
+        "group_errors_between(v_late, v_late_to, p_limit)",
+        "group_errors_between(v_late_to, v_late_to, p_limit)",
         test(GROUPS, "test_a_failure_that_is_committed_late_is_counted_once"),
     ),
     Mutant(
@@ -86,13 +86,6 @@ MUTANTS = [
         "                  and later.failed_at > counted.failed_at\n",
         "                  and false\n",
         test(CHANGES, "test_a_job_belongs_to_the_group_of_its_last_failure"),
-    ),
-    Mutant(
-        "a job of a group that fails again while the group is retried is not retried twice",
-        "src/treadle/db/queries/error_groups.py",
-        "        return cls(at, _LAST)\n",
-        "        return cls(at + timedelta(days=1), _LAST)\n",
-        test(CHANGES, "test_jobs_are_changed_in_chunks_and_one_that_fails_again"),
     ),
     Mutant(
         "a new version ends the muting of a group",
