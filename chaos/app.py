@@ -129,6 +129,20 @@ if MODERN:
             await asyncio.sleep(seconds)
             return decide(job, **ending)
 
+    def _other(name: str) -> Any:
+        @app.job(name=name, backoff=SHORT_BACKOFF)
+        async def other(
+            job: Job, token: str, seconds: float, exclusive: list[str], ending: dict[str, Any]
+        ) -> dict[str, int]:
+            with recorded_run(job, token, exclusive):
+                await asyncio.sleep(seconds)
+                return decide(job, **ending)
+
+        return other
+
+    # With those above, ten job types.
+    OTHERS = [_other(f"other_{n}") for n in range(4)]
+
 
 ACCEPTED: dict[type[events.JobEvent], str] = {
     events.JobCompleted: "completed",

@@ -27,7 +27,9 @@ WEIGHTS = [60, 18, 2, 8, 12]
 if MODERN:
     from treadle.words.after import After, ok_to_fail
 
-    KINDS, WEIGHTS = [*KINDS, app_module.limited], [*WEIGHTS, 10]
+    KINDS, WEIGHTS = [*KINDS, app_module.limited, *app_module.OTHERS], [*WEIGHTS, 10, 5, 5, 5, 5]
+# Many lanes: some jobs have a priority and a queue that hardly any other has.
+RARE_PRIORITIES, RARE_QUEUES = 50, 40
 KEYS, UNIQUES, TENANTS = 12, 6, 5
 STOP_SECONDS = 15.0
 
@@ -158,6 +160,8 @@ class Load:
             options["delay"] = round(rng.uniform(0, 1.5), 2)
         if rng.random() < 0.3:
             options["priority"] = rng.choice([30, 150])
+        if MODERN and rng.random() < 0.1:
+            options |= {"priority": rng.randrange(RARE_PRIORITIES), "queue": f"q{rng.randrange(RARE_QUEUES)}"}
         if MODERN and "unique" not in options and self._recent and rng.random() < 0.15:
             recent = list(self._recent)
             chosen = rng.sample(recent, min(len(recent), rng.choice([1, 1, 2, 5])))

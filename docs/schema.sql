@@ -241,7 +241,7 @@ COMMENT ON FUNCTION treadle.confirm_blocked() IS 'Trigger: at commit, unblocks a
 
 COMMENT ON FUNCTION treadle.count_by_bucket(p_seconds double precision[]) IS 'How many of these times, in seconds, lie in each bucket of time_buckets().';
 
-COMMENT ON FUNCTION treadle.count_depths(p_limit integer, p_time interval, p_keep interval) IS 'Counts lanes and finished jobs that are too many to be counted whenever somebody looks, and keeps how many jobs waited in each minute. Returns how many jobs it counted. Workers call it every few seconds.';
+COMMENT ON FUNCTION treadle.count_depths(p_limit integer, p_time interval, p_keep interval) IS 'Counts lanes and finished jobs that are too many to be counted whenever somebody looks, and keeps how many jobs waited in each minute. Returns in how many seconds it is due again.';
 
 COMMENT ON FUNCTION treadle.count_lanes(p_lanes treadle.lane[], p_starts timestamp with time zone[], p_known bigint[], p_budget integer, OUT depths bigint[], OUT counted_to integer[]) IS 'Counts the jobs of lanes within a budget, which is shared by the lanes that need it.';
 
@@ -249,7 +249,7 @@ COMMENT ON FUNCTION treadle.count_minutes(p_lag interval, p_limit integer, p_kee
 
 COMMENT ON FUNCTION treadle.count_pending(p_name character varying, p_per character varying, p_key character varying, p_most integer) IS 'How many of the jobs that a limit is for, or of one value of its "per", wait; counted up to p_most.';
 
-COMMENT ON FUNCTION treadle.count_segments(p_status character varying, p_lane treadle.lane, p_start timestamp with time zone, p_now timestamp with time zone, p_limit bigint, p_until timestamp with time zone) IS 'Counts again what may have changed in a lane, or among the jobs of a finished status. Returns how many it counted.';
+COMMENT ON FUNCTION treadle.count_segments(p_status character varying, p_lane treadle.lane, p_start timestamp with time zone, p_now timestamp with time zone, p_limit bigint, p_until timestamp with time zone, p_least bigint) IS 'Counts again what may have changed in a lane, or among the jobs of a finished status. Returns how many it counted.';
 
 COMMENT ON FUNCTION treadle.count_span(p_status character varying, p_lane treadle.lane, p_from timestamp with time zone, p_to timestamp with time zone, p_limit integer, OUT jobs bigint, OUT last timestamp with time zone) IS 'Counts up to p_limit jobs of a lane, or of a finished status, from p_from to before p_to.';
 
@@ -353,6 +353,8 @@ COMMENT ON FUNCTION treadle.find_ended(p_ids uuid[]) IS 'Deprecated: use find_fi
 
 COMMENT ON FUNCTION treadle.find_finished(p_ids uuid[]) IS 'Those of the jobs that have finished or no longer exist.';
 
+COMMENT ON FUNCTION treadle.find_group_jobs(p_group_id integer, p_status character varying, p_at timestamp with time zone, p_id uuid, p_limit integer, p_look integer) IS 'The failed or pending jobs whose last failure is in a group of errors, the latest first. The cost does not grow with the table of jobs.';
+
 COMMENT ON FUNCTION treadle.find_ids(p_digits text, p_before uuid, p_limit integer, p_look integer, p_patience interval) IS 'Ids by their first or last digits: the last digits of a bounded number of the newest jobs.';
 
 COMMENT ON FUNCTION treadle.find_jobs(p_status character varying, p_job_type character varying, p_queue character varying, p_worker_id character varying, p_key character varying, p_search text, p_exact uuid, p_rank integer, p_at timestamp with time zone, p_id uuid, p_limit integer, p_look integer, p_patience interval, p_since timestamp with time zone, p_until timestamp with time zone, p_path text[], p_value jsonb, p_payloads boolean) IS 'One page of a list of jobs: those that match, and with "last" where the search stopped. The cost does not grow with the table.';
@@ -378,6 +380,10 @@ COMMENT ON FUNCTION treadle.forget_ticks(p_oldest treadle.ticks) IS 'Deletes tic
 COMMENT ON FUNCTION treadle.free_lanes(p_lockers xid[], p_queues character varying[], p_job_types character varying[], p_partitions character varying[]) IS 'Those of these lanes whose limits no other claim seems to have locked.';
 
 COMMENT ON FUNCTION treadle.free_waiting(p_ids uuid[]) IS 'Lets jobs run that waited for others.';
+
+COMMENT ON FUNCTION treadle.group_errors(p_lag interval, p_limit integer, p_late interval, p_pause interval) IS 'Counts the attempts that failed since the last call by job type, exception and message, in "treadle".error_groups. Returns how many, and whether there are more. Workers call it every few seconds.';
+
+COMMENT ON FUNCTION treadle.group_errors_between(p_from timestamp with time zone, p_to timestamp with time zone, p_limit integer, p_most integer, OUT counted integer, OUT reached timestamp with time zone) IS 'Counts failed attempts of a span of time by group, p_limit at most. Returns how many were not counted before, and up to when it came.';
 
 COMMENT ON FUNCTION treadle.has_attempts_left(p_attempts integer, p_max_attempts integer) IS 'Whether a job may be attempted again.';
 
@@ -412,6 +418,8 @@ COMMENT ON FUNCTION treadle.is_head(p_key character varying, p_id uuid) IS 'Depr
 COMMENT ON FUNCTION treadle.is_head_of_key(p_key character varying, p_id uuid) IS 'Whether a job is the next to run of those with its key.';
 
 COMMENT ON FUNCTION treadle.is_in_lane(p_queue character varying, p_job_type character varying, p_priority integer, p_partition character varying, p_lane treadle.lane) IS 'Whether a job, or a row of lanes, with this queue, job type, priority and partition belongs to a lane.';
+
+COMMENT ON FUNCTION treadle.is_muted(p_muted_at timestamp with time zone, p_muted_until timestamp with time zone) IS 'Whether a group of errors is muted now.';
 
 COMMENT ON FUNCTION treadle.is_read_committed() IS 'Whether the transaction is READ COMMITTED: only then does each of its statements see what other transactions have just committed.';
 
@@ -503,6 +511,8 @@ COMMENT ON FUNCTION treadle.move_due_jobs(p_from timestamp with time zone, p_see
 
 COMMENT ON FUNCTION treadle.move_to_partitions(p_job_type character varying) IS 'Gives jobs of a type that have no partition the one that their limits need, 10,000 at most. Returns how many.';
 
+COMMENT ON FUNCTION treadle.mute_errors(p_group_id integer, p_muted boolean, p_for interval, p_until_new_version boolean, p_actor text, p_reason text) IS 'Mutes a group of errors, until it is unmuted, for p_for, or until a new version fails; with p_muted false, unmutes it. Returns done, unchanged or missing.';
+
 COMMENT ON FUNCTION treadle.newest_of_key(p_key character varying) IS 'The highest id of the unfinished jobs with this key.';
 
 COMMENT ON FUNCTION treadle.next_due(p_job_types character varying[], p_queues character varying[], p_sure boolean, p_numbers boolean) IS 'For a worker that found no job: from now on it is notified of new ones. Returns the seconds until the next job of these types is due (0 or less: now), null if there is none.';
@@ -510,6 +520,8 @@ COMMENT ON FUNCTION treadle.next_due(p_job_types character varying[], p_queues c
 COMMENT ON FUNCTION treadle.next_lane(p_lane treadle.lane, p_lockers xid[], OUT queue character varying, OUT job_type character varying, OUT priority integer, OUT partition character varying, OUT run_at timestamp with time zone) IS 'The next lane with claimable jobs after p_lane, and the time of its first job; null after the last.';
 
 COMMENT ON FUNCTION treadle.next_lanes(p_job_types character varying[], p_queues character varying[], p_safe treadle.ticks, p_lanes integer, INOUT level bigint, INOUT first integer, INOUT turn bigint, INOUT step integer, INOUT place bigint, OUT queues character varying[], OUT job_types character varying[], OUT partitions character varying[], OUT starts timestamp with time zone[], OUT ids bigint[]) IS 'The active lanes of these job types that a claim searches next, with the time at which the search of each starts.';
+
+COMMENT ON FUNCTION treadle.normalise_error(p_error text, p_worker_id text, OUT exception text, OUT message text) IS 'The class of the exception and the message of an error, in which numbers, ids, strings, paths and times are replaced. Errors for which it returns the same are one group.';
 
 COMMENT ON FUNCTION treadle.note_clock_jump(p_before timestamp with time zone, p_after timestamp with time zone) IS 'Notes that the server''s clock shows p_after where it should show p_before. Returns false if that was noted already.';
 
@@ -548,6 +560,8 @@ COMMENT ON FUNCTION treadle.pick_fairly(p_fair character varying[], p_now timest
 COMMENT ON FUNCTION treadle.prepare_job() IS 'Trigger: sets run_at of a job inserted without one, blocks a job behind an earlier one with its key, and sets finished_at.';
 
 COMMENT ON FUNCTION treadle.prepare_lanes(p_job_types character varying[], p_sure boolean) IS 'Makes sure that a search of the active lanes of these job types finds every job. Returns p_safe for safe_floor().';
+
+COMMENT ON FUNCTION treadle.prune_error_groups(p_keep interval, p_limit integer) IS 'Deletes groups of errors that were not seen for p_keep. Returns how many. Workers call it every minute.';
 
 COMMENT ON FUNCTION treadle.prune_jobs(p_status character varying, p_age interval, p_limit integer, p_after timestamp with time zone, OUT pruned integer, OUT reached timestamp with time zone) IS 'Deletes up to p_limit jobs that finished with p_status more than p_age ago. Returns how many, and the time that it reached.';
 
@@ -885,6 +899,80 @@ COMMENT ON COLUMN treadle.depths.starts_at IS 'The jobs from this time (run_at, 
 
 COMMENT ON COLUMN treadle.depths.jobs IS 'Null: not counted yet.';
 
+CREATE TABLE treadle.error_group_hours (
+    group_id integer NOT NULL,
+    hour timestamp with time zone NOT NULL,
+    failures bigint NOT NULL
+)
+WITH (fillfactor='70');
+
+COMMENT ON TABLE treadle.error_group_hours IS 'How many attempts failed in each hour, by group. Kept for a week.';
+
+CREATE TABLE treadle.error_group_versions (
+    group_id integer NOT NULL,
+    version text NOT NULL,
+    failures bigint NOT NULL,
+    first_seen timestamp with time zone NOT NULL,
+    last_seen timestamp with time zone NOT NULL
+)
+WITH (fillfactor='70');
+
+COMMENT ON TABLE treadle.error_group_versions IS 'The versions of the application in which attempts of a group failed: the latest twenty.';
+
+CREATE TABLE treadle.error_groups (
+    id integer NOT NULL,
+    job_type character varying(50) NOT NULL,
+    exception text NOT NULL,
+    message text NOT NULL,
+    failures bigint DEFAULT 0 NOT NULL,
+    first_seen timestamp with time zone NOT NULL,
+    last_seen timestamp with time zone NOT NULL,
+    queues character varying(50)[] DEFAULT '{}'::character varying[] NOT NULL,
+    example_job uuid,
+    example_at timestamp with time zone,
+    example_error text,
+    example_traceback text,
+    muted_at timestamp with time zone,
+    muted_by text,
+    muted_reason text,
+    muted_until timestamp with time zone,
+    muted_versions text[]
+)
+WITH (fillfactor='50', toast_tuple_target='256', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0');
+
+COMMENT ON TABLE treadle.error_groups IS 'Failed attempts with the same job type, exception and message, apart from numbers, ids and the like in it. Workers count them a few seconds later. A group is deleted 30 days after its last error.';
+
+COMMENT ON COLUMN treadle.error_groups.exception IS 'The class of the exception. Empty: the handler raised none, as when it timed out or its process died.';
+
+COMMENT ON COLUMN treadle.error_groups.message IS 'What normalise_error() makes of the message; "(other messages)" for those beyond the number of groups that are kept.';
+
+COMMENT ON COLUMN treadle.error_groups.failures IS 'Failed attempts since first_seen, including those that were retried.';
+
+COMMENT ON COLUMN treadle.error_groups.queues IS 'The queues of these jobs: the first ten.';
+
+COMMENT ON COLUMN treadle.error_groups.example_at IS 'When the example failed: the newest one, but it is replaced every ten minutes at most.';
+
+COMMENT ON COLUMN treadle.error_groups.muted_until IS 'Null: until somebody ends it, or a version that is not in muted_versions fails.';
+
+ALTER TABLE treadle.error_groups ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME treadle.error_groups_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE treadle.error_meter (
+    only_row boolean DEFAULT true NOT NULL,
+    reached timestamp with time zone NOT NULL,
+    late_reached timestamp with time zone NOT NULL,
+    CONSTRAINT error_meter_only_row_check CHECK (only_row)
+)
+WITH (fillfactor='10');
+
+COMMENT ON TABLE treadle.error_meter IS 'One row: up to when failed attempts are counted in error_groups, and up to when those that were committed late are.';
+
 CREATE TABLE treadle.errors (
     job_id uuid NOT NULL,
     attempt integer NOT NULL,
@@ -970,6 +1058,14 @@ CREATE TABLE treadle.functions (
 );
 
 COMMENT ON TABLE treadle.functions IS 'The functions as they were last applied: a changed file is applied again.';
+
+CREATE TABLE treadle.grouped_errors (
+    job_id uuid NOT NULL,
+    failed_at timestamp with time zone NOT NULL,
+    group_id integer NOT NULL
+);
+
+COMMENT ON TABLE treadle.grouped_errors IS 'The rows of "treadle".errors that were counted, with their group. Deleted with their job.';
 
 CREATE TABLE treadle.horizon (
     only_row boolean DEFAULT true NOT NULL,
@@ -1383,6 +1479,14 @@ COMMENT ON TABLE treadle.worker_concurrency IS 'How many jobs a worker runs at o
 
 COMMENT ON COLUMN treadle.worker_concurrency.concurrency IS '0: the worker claims nothing.';
 
+CREATE TABLE treadle.worker_versions (
+    worker_id character varying(100) NOT NULL,
+    registered_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    version text NOT NULL
+);
+
+COMMENT ON TABLE treadle.worker_versions IS 'The version of the application that a worker runs, if it has one. Kept for a week.';
+
 CREATE TABLE treadle.workers (
     worker_id character varying(100) NOT NULL,
     started_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
@@ -1452,6 +1556,21 @@ ALTER TABLE ONLY treadle.depth_history
 ALTER TABLE ONLY treadle.depths
     ADD CONSTRAINT depths_pkey PRIMARY KEY (status, queue, job_type, priority, partition, starts_at);
 
+ALTER TABLE ONLY treadle.error_group_hours
+    ADD CONSTRAINT error_group_hours_pkey PRIMARY KEY (group_id, hour);
+
+ALTER TABLE ONLY treadle.error_group_versions
+    ADD CONSTRAINT error_group_versions_pkey PRIMARY KEY (group_id, version);
+
+ALTER TABLE ONLY treadle.error_groups
+    ADD CONSTRAINT error_groups_job_type_exception_message_key UNIQUE (job_type, exception, message);
+
+ALTER TABLE ONLY treadle.error_groups
+    ADD CONSTRAINT error_groups_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY treadle.error_meter
+    ADD CONSTRAINT error_meter_pkey PRIMARY KEY (only_row);
+
 ALTER TABLE ONLY treadle.errors
     ADD CONSTRAINT errors_pkey PRIMARY KEY (job_id, failed_at);
 
@@ -1466,6 +1585,9 @@ ALTER TABLE ONLY treadle.floors
 
 ALTER TABLE ONLY treadle.functions
     ADD CONSTRAINT functions_pkey PRIMARY KEY (name);
+
+ALTER TABLE ONLY treadle.grouped_errors
+    ADD CONSTRAINT grouped_errors_pkey PRIMARY KEY (job_id, failed_at);
 
 ALTER TABLE ONLY treadle.horizon
     ADD CONSTRAINT horizon_pkey PRIMARY KEY (only_row);
@@ -1542,6 +1664,9 @@ ALTER TABLE treadle.jobs
 ALTER TABLE ONLY treadle.worker_concurrency
     ADD CONSTRAINT worker_concurrency_pkey PRIMARY KEY (worker_id);
 
+ALTER TABLE ONLY treadle.worker_versions
+    ADD CONSTRAINT worker_versions_pkey PRIMARY KEY (worker_id, registered_at);
+
 ALTER TABLE ONLY treadle.workers
     ADD CONSTRAINT workers_pkey PRIMARY KEY (worker_id);
 
@@ -1566,11 +1691,15 @@ CREATE INDEX idx_dependency_checks_look ON treadle.dependency_checks USING btree
 
 CREATE INDEX idx_dependency_checks_noted ON treadle.dependency_checks USING btree (noted_at);
 
+CREATE INDEX idx_error_group_hours_hour ON treadle.error_group_hours USING btree (hour);
+
 CREATE INDEX idx_errors_failed_at ON treadle.errors USING btree (failed_at);
 
 CREATE INDEX idx_events_transaction ON treadle.events USING btree (transaction, job_id, number);
 
 CREATE INDEX idx_floors_lane ON treadle.floors USING btree (job_type, queue, priority, partition, xid DESC);
+
+CREATE INDEX idx_grouped_errors_group ON treadle.grouped_errors USING btree (group_id, failed_at, job_id);
 
 CREATE INDEX idx_jobs_blocked ON treadle.jobs USING btree (id) WHERE (((status)::text = 'pending'::text) AND (holds <> 0));
 

@@ -26,7 +26,17 @@ from psycopg import Connection
 from psycopg.conninfo import make_conninfo
 
 from tests.support.apps import use_database
-from tests.support.dashboard_fixtures import NO_CHROMIUM, chromium, dashboard, operator, site, tab, theme, visit  # noqa: F401
+from tests.support.dashboard_fixtures import (  # noqa: F401
+    NO_CHROMIUM,
+    chromium,
+    dashboard,
+    operator,
+    patient,
+    site,
+    tab,
+    theme,
+    visit,
+)
 from tests.support.databases import SharedDatabase, create_database
 from tests.support.embedded_server import QUICK, clean_up
 from tests.support.sessions import continue_sessions

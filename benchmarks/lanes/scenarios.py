@@ -140,11 +140,27 @@ def held_snapshot(server: Server, sizes: Sizes) -> Iterator[Row]:
 
 def open_transaction(server: Server, sizes: Sizes) -> Iterator[Row]:
     """A transaction that has written something stays open while jobs run: nothing below it can be proven settled."""
+    yield from _beside(server, sizes, ["begin", "insert into written values (1)"], "rollback")
+
+
+def prepared_transaction(server: Server, sizes: Sizes) -> Iterator[Row]:
+    """The same with one that was prepared for a commit in two phases and forgotten."""
+    prepare = ["begin", "insert into written values (1)", "prepare transaction 'forgotten'"]
+    yield from _beside(server, sizes, prepare, "rollback prepared 'forgotten'")
+
+
+def unused_slot(server: Server, sizes: Sizes) -> Iterator[Row]:
+    """A replication slot that nobody reads: dead rows of the catalog stay, and the log."""
+    create = ["select pg_create_logical_replication_slot('unused', 'pgoutput')"]
+    yield from _beside(server, sizes, create, "select pg_drop_replication_slot('unused')")
+
+
+def _beside(server: Server, sizes: Sizes, begin: Sequence[str], end: str) -> Iterator[Row]:
     url = server.fresh()
     with connect(url) as connection, connect(url) as other:
         other.execute("create table written (number int)")
-        other.execute("begin")
-        other.execute("insert into written values (1)")
+        for statement in begin:
+            other.execute(statement.encode())
         connection.execute("set synchronous_commit = off")
         done, ticked = 0, time.perf_counter()
         for until in _growing(sizes.history):
@@ -173,7 +189,7 @@ def open_transaction(server: Server, sizes: Sizes) -> Iterator[Row]:
             )
             while claim_and_complete(connection, TYPES, 1_000):
                 pass
-        other.execute("rollback")
+        other.execute(end.encode())
 
 
 def limits(server: Server, sizes: Sizes) -> Iterator[Row]:
@@ -243,6 +259,8 @@ SCENARIOS: dict[str, tuple[str, Callable[[Server, Sizes], Iterator[Row]]]] = {
     "fan-out": ("one job, many after it, and one after all of them, against the same jobs without waiting", fan_out),
     "batch": ("a batch with a callback, against the same jobs without", batches),
     "transaction": ("claim, tick and pick-up beside a writing transaction that was left open", open_transaction),
+    "prepared": ("the same beside a prepared transaction", prepared_transaction),
+    "slot": ("the same beside a replication slot that nobody reads", unused_slot),
 }
 
 

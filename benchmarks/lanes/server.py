@@ -14,6 +14,8 @@ from psycopg.conninfo import make_conninfo
 from treadle import migrate
 from treadle.db.embedded import embedded_url, leave
 
+SETTINGS = {"max_connections": "200", "max_prepared_transactions": "2", "wal_level": "logical"}
+
 
 @dataclass
 class Server:
@@ -64,7 +66,7 @@ def running_server() -> Iterator[Server]:
     with tempfile.TemporaryDirectory(prefix="treadle-lanes-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         folder.chmod(0o711)
-        url = embedded_url(folder / "server", settings={"max_connections": "200"}, quiet=True)
+        url = embedded_url(folder / "server", settings=SETTINGS, quiet=True)
         try:
             yield Server(url)
         finally:

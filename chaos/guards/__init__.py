@@ -3,8 +3,10 @@
 from chaos.guards import (
     claims,
     clocks,
+    dashboard,
     database,
     dependencies,
+    errors,
     keys,
     lanes,
     limits,
@@ -12,6 +14,7 @@ from chaos.guards import (
     observability,
     schedules,
     searches,
+    stuck_workers,
     unique,
     workers,
     workflows,
@@ -23,6 +26,7 @@ MUTANTS = [
     *lanes.MUTANTS,
     *keys.MUTANTS,
     *workers.MUTANTS,
+    *stuck_workers.MUTANTS,
     *notifications.MUTANTS,
     *clocks.MUTANTS,
     *database.MUTANTS,
@@ -33,6 +37,8 @@ MUTANTS = [
     *workflows.MUTANTS,
     *observability.MUTANTS,
     *searches.MUTANTS,
+    *dashboard.MUTANTS,
+    *errors.MUTANTS,
 ]
 
 __all__ = ["MUTANTS", "Mutant"]

@@ -1,7 +1,7 @@
 """The fault scenarios, by the name that the command line uses."""
 
 from chaos.storms.clocks import Clocks, ServerClock
-from chaos.storms.database import DiskFull, Exhaustion, Restarts, Terminations
+from chaos.storms.database import DiskFull, Exhaustion, OpenWriters, Restarts, Terminations
 from chaos.storms.network import Cuts, LostReplies, Silence, Slow
 from chaos.storms.pooler import Pooler
 from chaos.storms.processes import Kills, Machines, Stops
@@ -16,6 +16,7 @@ STORMS: dict[str, type[Storm]] = {
         Stops,
         Restarts,
         Terminations,
+        OpenWriters,
         Cuts,
         LostReplies,
         Silence,

@@ -1,6 +1,7 @@
-"""Faults of the server: crashes, terminated backends, no free connections, and a full disk."""
+"""Faults of the server: crashes, terminated backends, no free connections, a full disk, transactions left open."""
 
 import errno
+import itertools
 import os
 import shutil
 import subprocess
@@ -45,6 +46,46 @@ class Terminations(Storm):
         with suppress(psycopg.Error), scene.server.connect() as connection:
             number = len(connection.execute(query.encode(), [rng.choice([0.1, 0.5, 1.0])]).fetchall())
             scene.ledger.note("fault", did="terminated backends", number=number)
+
+
+class OpenWriters(Storm):
+    name = "open-writers"
+    about = "transactions that have written something stay open, some of them prepared, for up to half a minute"
+    every = (0.5, 3.0)
+
+    def __init__(self) -> None:
+        self._open: list[tuple[float, psycopg.Connection[Any], str]] = []
+        self._numbers = itertools.count()
+
+    def before_server(self, scene: Scene) -> None:
+        scene.settings |= {"max_prepared_transactions": "20"}
+
+    def inject(self, scene: Scene, rng: Random) -> None:
+        self._end_those(scene, before=time.monotonic())
+        with suppress(psycopg.Error):
+            connection = scene.server.connect()
+            connection.execute("begin")
+            connection.execute("select pg_current_xact_id()")
+            name = ""
+            if rng.random() < 0.3:
+                name = f"open-{next(self._numbers)}"
+                connection.execute(f"prepare transaction '{name}'".encode())
+            scene.ledger.note("fault", did="left a transaction open", prepared=bool(name))
+            self._open.append((time.monotonic() + rng.choice([1.0, 5.0, 30.0]), connection, name))
+
+    def end(self, scene: Scene) -> None:
+        until(scene.server.answers)
+        self._end_those(scene, before=float("inf"))
+
+    def _end_those(self, scene: Scene, before: float) -> None:
+        for each in [each for each in self._open if each[0] <= before]:
+            _, connection, name = each
+            with suppress(psycopg.Error):
+                connection.close()
+                if name:
+                    with scene.server.connect() as other:
+                        other.execute(f"rollback prepared '{name}'".encode())
+                self._open.remove(each)
 
 
 class Exhaustion(Storm):

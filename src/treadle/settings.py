@@ -33,6 +33,7 @@ class Setting(NamedTuple):
 
 SHARED = {
     "app": Setting("Application, as module:attribute.", "", ("TREADLE_APP",)),
+    "app_version": Setting("Version of the application, such as a commit.", "none", ("TREADLE_APP_VERSION",)),
     "database_url": Setting("Database to use.", "the embedded server", ("TREADLE_DATABASE_URL", "DATABASE_URL")),
     "listen_url": Setting("Database URL for receiving notifications.", "the database URL", ("TREADLE_LISTEN_URL",)),
     "schema": Setting("Schema of the queue.", SCHEMA, ("TREADLE_SCHEMA",)),

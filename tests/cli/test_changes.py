@@ -224,6 +224,17 @@ def test_on_a_terminal_it_asks_for_confirmation(url: str, queue: JobQueue) -> No
     assert statuses(queue) == ["pending"] * 3
 
 
+@pytest.mark.parametrize(("typed", "left"), [("2", 3), ("", 3), ("y", 3), ("3", 0)])
+def test_to_delete_jobs_on_a_terminal_their_number_is_typed(url: str, queue: JobQueue, typed: str, left: int) -> None:
+    failed(queue, 3)
+    with terminal("delete", "--status", "failed") as screen:
+        screen.wait_for("This would delete 3 jobs.", "To delete 3 failed jobs, type their number (3):")
+        screen.press(f"{typed}\n")
+        assert screen.wait_for_exit() == (1 if left else 0)
+        assert ("Nothing was changed: expected 3, got" if left else "Deleted 3 jobs.") in screen.text()
+    assert statuses(queue) == ["failed"] * left
+
+
 def test_ctrl_c_at_the_confirmation_changes_nothing(url: str, queue: JobQueue) -> None:
     failed(queue)
     with terminal("retry", "--status", "failed") as screen:

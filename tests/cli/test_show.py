@@ -10,6 +10,7 @@ from psycopg import Connection
 from tests.support.commands import json_output_of, output_of, run_treadle
 from tests.support.screens import terminal
 from treadle import Job, JobQueue, Treadle
+from treadle.cli.details import split_error
 
 HOSTILE = "\x1b[2J\x1b]0;title\x07[red]bold[/red]\x9b31m\u202e"
 
@@ -194,3 +195,36 @@ def test_wrong_input_is_one_sentence(given: str, code: int, said: str) -> None:
     result = run_treadle("show", given)
     assert (result.exit_code, result.stdout) == (code, "")
     assert said in result.stderr
+
+
+class TornFile(Exception):
+    """Its module is not builtins, so a traceback names it."""
+
+
+def test_the_module_of_an_exception_stays_with_its_name(app: Treadle) -> None:
+    @app.job(max_attempts=1)
+    def broken() -> None:
+        raise TornFile("page 7\nis torn")
+
+    handle = broken.enqueue()
+    app.run_worker(drain=True)
+    said = output_of("show", handle.id)
+    assert f"    {__name__}.TornFile: page 7\n    is torn\n" in said
+    assert f"{__name__}.\n" not in said
+    assert said.count("TornFile: page 7") == 3  # in the state, in the timeline, and here
+
+
+@pytest.mark.parametrize(
+    ("traceback", "error", "split"),
+    [
+        ("T:\n  x\nValueError: no\n", "ValueError: no", ("T:\n  x\n", "ValueError: no")),
+        ("T:\n  x\na.b.C: no", "C: no", ("T:\n  x\n", "a.b.C: no")),
+        ("a.f.<locals>.C", "C", ("", "a.f.<locals>.C")),
+        ("T:\nother words: no", "words: no", ("T:\nother ", "words: no")),
+        ("T:\n  x", "timed out", ("T:\n  x", "timed out")),
+        (None, "timed out", ("", "timed out")),
+        ("T:\n  x\nValueError\n", "", ("T:\n  x\nValueError", "")),
+    ],
+)
+def test_an_error_is_told_apart_from_its_traceback(traceback: str | None, error: str, split: tuple[str, str]) -> None:
+    assert split_error(traceback, error) == split

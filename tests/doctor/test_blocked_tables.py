@@ -141,6 +141,23 @@ def test_a_lock_that_is_released_at_once_is_ok(url: str, ada: Connection[Any], m
     assert sorted(found) == sorted(doctor.NAMES)
 
 
+def test_a_lock_that_is_taken_in_between_is_ok(
+    url: str, connect: Connect, ada: Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two short ones, of different sessions."""
+    second = connect(autocommit=False)
+    ada.execute("lock table jobs in share mode")
+    wait = queries.wait
+
+    def exchange(seconds: float) -> Any:
+        ada.rollback()
+        second.execute("lock table jobs in share mode")
+        return wait(0.0)
+
+    monkeypatch.setattr(queries, "wait", exchange)
+    assert_ok(url, NAME, Limits(blocked=60))
+
+
 def test_a_row_that_others_wait_for_is_a_warning(
     url: str, queue: JobQueue, connect: Connect, ada: Connection[Any]
 ) -> None:

@@ -17,6 +17,7 @@ from treadle.doctor.finding import Context
 from treadle.doctor.rules.lanes import check_lanes, check_pauses
 from treadle.doctor.rules.work import check_crashes, check_keys, check_workers
 from treadle.words.changes import Pause
+from treadle.words.stuck import Stuck
 
 CONTEXT = Context("treadle", Limits(), "0.1.0")
 WORKER = Worker("w-1", "host", 7, 100.0, 1.0, 10.0, None, ["a"], None, "0.1.0", False, False)
@@ -253,6 +254,24 @@ def level(found: list[Finding]) -> Severity:
 )
 def test_a_missing_heartbeat_has_the_right_severity(changes: dict[str, Any], expected: Severity) -> None:
     assert check_workers(CONTEXT, [WORKER._replace(**changes)])[0].level is expected
+
+
+@pytest.mark.parametrize(
+    ("seconds", "changes", "expected"),
+    [
+        (4, {}, Severity.NOTE),
+        (10, {}, Severity.WARNING),
+        (60, {}, Severity.CRITICAL),
+        (60, {"lost": 1.0}, Severity.OK),
+        (60, {"seen": 11.0}, Severity.OK),
+    ],
+)
+def test_a_stuck_worker_has_the_right_severity(seconds: int, changes: dict[str, Any], expected: Severity) -> None:
+    now = datetime.now(UTC)
+    stuck = Stuck(now - timedelta(seconds=seconds), "stopped", None, None, None)
+    found = check_workers(CONTEXT, [WORKER, WORKER._replace(stuck=stuck, now=now, **changes)])[3]
+    assert (found.name, found.level) == ("stuck_workers", expected)
+    assert expected is Severity.OK or "kill -CONT 7" in found.remedy
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,20 @@ NO_CHROMIUM = "the dashboard in a browser: Chromium is not installed (on Debian:
 
 
 @pytest.fixture
-def site(app: Treadle, monkeypatch: pytest.MonkeyPatch) -> Iterator["Site"]:
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine, tests wait for longer than visitors do."""
+    from treadle.db.patience import Patience
+    from treadle.web.dashboard import routes
+    from treadle.web.dashboard.pages.live import readings
+
+    longer = Patience(connection=30.0, answer=30.0, lock=30.0)
+    monkeypatch.setattr(routes, "PAGE_SECONDS", 30.0)
+    monkeypatch.setattr(routes, "ON_SCREEN", longer)
+    monkeypatch.setattr(readings, "ON_SCREEN", longer)
+
+
+@pytest.fixture
+def site(app: Treadle, monkeypatch: pytest.MonkeyPatch, patient: None) -> Iterator["Site"]:
     """A dashboard with a secret for each role."""
     from tests.support.dashboards import SECRETS, Site
     from treadle.web import dashboard_app
@@ -54,7 +67,7 @@ def chromium() -> Iterator["Browser"]:
 
 
 @pytest.fixture
-def dashboard(app: Treadle, monkeypatch: pytest.MonkeyPatch) -> Iterator["Server"]:
+def dashboard(app: Treadle, monkeypatch: pytest.MonkeyPatch, patient: None) -> Iterator["Server"]:
     """A dashboard server without secrets, as `treadle dashboard` starts it on a loopback address. It updates open pages
     more often, so that tests wait less."""
     from tests.support.web import serving

@@ -92,7 +92,7 @@ def block_the_interpreter(job: Job, lock: str) -> int:
 
 
 @app.job(max_attempts=1)
-async def backtrack(job: Job) -> None:
+async def search_endlessly(job: Job) -> None:
     """For years, in one call of the regular expressions, which holds the GIL."""
     note("start", job)
     re.match("(a|aa)+$", "a" * 200 + "b")

@@ -114,8 +114,14 @@ def _add_surroundings(connection: Connection[Any], job: UUID, text: str, minute:
     values = {"id": job, "text": text, "json": Jsonb(_nested(text)), "minute": minute}
     for name in (text[:100], WORKER):
         connection.execute(
-            """insert into treadle.workers (worker_id, lease, job_types, queues, concurrency, host, pid, version)
-            values (%(name)s, '1 hour', array[left(%(text)s, 50)], array[left(%(text)s, 50)], 1, %(text)s, 1, %(text)s)
+            """insert into treadle.workers (
+                worker_id, lease, job_types, queues, concurrency, host, pid, version, stuck_since, stuck_kind,
+                stuck_job, stuck_job_type, stuck_stack
+            )
+            values (
+                %(name)s, '1 hour', array[left(%(text)s, 50)], array[left(%(text)s, 50)], 1, %(text)s, 1, %(text)s,
+                now(), 'blocked', %(id)s, left(%(text)s, 50), '  File "' || %(text)s || '", line 1, in ' || %(text)s
+            )
             on conflict do nothing""",
             values | {"name": name},
         )

@@ -13,6 +13,8 @@ from tests.support.dashboard_fixtures import Theme
 from tests.support.graphs import fan, insert_workflow
 from tests.support.web import Server
 from treadle import JobQueue, JobRow, Status
+from treadle.web.dashboard import health
+from treadle.web.dashboard.pages import health as health_page
 from treadle.web.dashboard.pages.live import graphs
 
 THEMES: list[Theme] = ["light", "dark"]
@@ -116,10 +118,10 @@ def test_pause_and_resume_a_type(visit: Visit, queue: JobQueue) -> None:
     expect(page.locator("#pauses")).to_contain_text("the projector is hot")
     expect(page.locator("#lanes .badge.paused")).to_be_visible()
     assert queue.claim(["films"]) == []
-    # This form was in the page; the script adds the CSRF token to those in later updates.
-    page.locator("#connection[data-state=live]").wait_for()
-    queue.enqueue("trailers", {})
-    expect(page.locator("#lanes")).to_contain_text("trailers")
+    page.get_by_role("link", name="Resume…").click()
+    expect(page.get_by_role("heading", name="Resume films")).to_be_visible()
+    expect(page.locator("main")).to_contain_text("the projector is hot")
+    assert queue.claim(["films"]) == []  # it asks first
     page.get_by_role("button", name="Resume").click()
     expect(page.locator("#pauses")).to_be_empty()
     assert len(queue.claim(["films"])) == 1
@@ -130,6 +132,7 @@ def test_resume_a_pause_that_arrived_with_a_live_update(
 ) -> None:
     page = visit.live("/")
     connection.execute("select pause('films', null, 'somebody else', 'why not')")
+    page.get_by_role("link", name="Resume…").click()
     page.get_by_role("button", name="Resume").click()
     expect(page.locator(".notice")).to_have_text("Resumed.")
 
@@ -179,6 +182,82 @@ def test_bulk_changes_of_selected_and_of_all_matching_jobs(
     page.get_by_role("button", name="Change priority").click()
     expect(page.locator("#bulk-result")).to_have_text("Done: 1,198 changed.")
     assert connection.execute("select count(*) from jobs where priority = 300").fetchone() == (1198,)
+
+
+def test_to_delete_all_matching_jobs_their_number_is_typed(visit: Visit, queue: JobQueue) -> None:
+    queue.enqueue_many("films", [{}] * 12)
+    page = visit.go("/bulk?action=delete&all=1&type=films")
+    page.get_by_role("button", name="Delete").click()
+    expect(page.locator("#bulk")).to_be_visible()  # the browser asks for the number
+    number = page.get_by_label("Type the number of jobs, 12, to confirm")
+    number.fill("11")
+    page.get_by_role("button", name="Delete").click()
+    expect(page.locator("#bulk")).to_be_visible()
+    assert len(queue.list().jobs) == 12
+    number.fill("12")
+    page.get_by_role("button", name="Delete").click()
+    expect(page.locator("#bulk-result")).to_have_text("Done: 12 changed.")
+    assert queue.list().jobs == []
+
+
+def test_a_bulk_form_is_carried_out_once(visit: Visit, queue: JobQueue, connection: Connection[Any]) -> None:
+    """A double click, the back button, and another request with the same form."""
+    for _ in range(3):
+        failed(queue, connection)
+    page = visit.go("/bulk?action=retry&all=1&status=failed")
+    fields = page.evaluate("new URLSearchParams(new FormData(document.querySelector('#bulk'))).toString()")
+    page.get_by_role("button", name="Retry").dblclick()
+    expect(page.locator("#bulk-result")).to_have_text("Done: 3 changed.")
+    expect(page.locator("#bulk")).to_be_hidden()
+    page.evaluate("document.querySelector('#bulk').requestSubmit()")
+    for job in queue.claim(["films"]):
+        queue.fail(job, "no", final=True)
+    again = page.evaluate(
+        """async fields => {
+            const headers = {accept: "application/json", "content-type": "application/x-www-form-urlencoded"};
+            const response = await fetch("/bulk", {method: "POST", body: fields, headers});
+            return [response.status, (await response.json()).error];
+        }""",
+        fields,
+    )
+    assert again[0] == 409
+    assert "already made" in again[1]
+    visit.problems.clear()  # the browser reports the 409
+    assert connection.execute("select count(*), count(distinct act) from audit").fetchone() == (3, 1)
+    # A form that is opened again is another one.
+    page.goto(f"{page.url.split('?')[0]}?action=retry&all=1&status=failed")
+    page.get_by_role("button", name="Retry").click()
+    expect(page.locator("#bulk-result")).to_have_text("Done: 3 changed.")
+
+
+def test_the_audit_has_one_line_for_a_bulk_change(visit: Visit, queue: JobQueue) -> None:
+    queue.enqueue_many("films", [{}] * 30)
+    page = visit.go("/bulk?action=cancel&all=1&type=films")
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.locator("#bulk-result")).to_have_text("Done: 30 changed.")
+    page.get_by_role("link", name="Audit").click()
+    expect(page.locator("tbody tr")).to_have_count(1)
+    page.get_by_text("30 jobs").click()
+    expect(page.locator("tbody details li")).to_have_count(21)
+    page.get_by_role("link", name="All of them").click()
+    expect(page.locator("tbody tr")).to_have_count(30)
+    page.get_by_role("link", name="Back to the audit").click()
+    page.get_by_label("What").select_option("retry")
+    page.get_by_role("button", name="Filter").click()
+    expect(page.get_by_text("No matching changes.")).to_be_visible()
+
+
+def test_the_health_page_refreshes_itself(
+    visit: Visit, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "HEALTH_SECONDS", 0.3)
+    monkeypatch.setattr(health_page, "HEALTH_SECONDS", 0.3)
+    page = visit.live("/health")
+    expect(page.locator("#health")).to_contain_text("Examined")
+    connection.execute("insert into clock_jumps (before, after) values (now() - interval '1 hour', now())")
+    expect(page.get_by_role("heading", name="The server's clock has jumped")).to_be_visible()
+    connection.execute("truncate clock_jumps")
+    expect(page.get_by_role("heading", name="The server's clock has jumped")).to_be_hidden()
 
 
 def test_an_open_page_reconnects_after_a_server_restart(visit: Visit, dashboard: Server, queue: JobQueue) -> None:

@@ -14,17 +14,9 @@ from tests.support.graphs import fan, insert_workflow
 from treadle import JobQueue
 
 HOSTILE = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>\u202e javascript:alert(3) {{7*7}} " + "x" * 300
-PAGES = [
-    "/",
-    "/jobs",
-    "/jobs?status=failed",
-    "/jobs?search=x&since=1d&where=data.x+%3D+1",
-    "/job",
-    "/workers",
-    "/audit",
-    "/health",
-    "/pause?job_type=films",
-]
+PAGES = ["/", "/jobs", "/jobs?status=failed", "/job", "/workers", "/audit", "/health", "/pause?job_type=films"]
+PAGES += ["/resume?job_type=films&queue=default", "/bulk?action=delete&all=1", "/selected", "/act"]
+PAGES += ["/jobs?search=x&since=1d&where=data.x+%3D+1"]
 PAGES += ["/bulk?action=cancel&all=1", "/schedules", "/schedule?name=nightly", "/schedules/run?name=nightly"]
 PAGES += [
     "/limits",
@@ -33,10 +25,12 @@ PAGES += [
     "/limits/set?name=rate",
     "/limits/reset?name=tenants",
 ]
+PAGES += ["/errors", "/errors?type=b", "/errors/1", "/errors/1/retry"]
 PAGES += ["/workers/concurrency?worker=w", "/workflow", "/large workflow", "/member"]
 # Axe takes seconds for the table with the numbers of the charts. Its rows are all the same, so a few are enough.
 CHECKED = {"exclude": [[".chart-data tbody tr:nth-child(n+4)"]]}
 # Without loading axe, which `Axe` does, once more.
+PHONE = "checked => axe.run(checked, {resultTypes: ['violations']})"
 DARK = "checked => axe.run(checked, {runOnly: ['color-contrast'], resultTypes: ['violations']})"
 
 
@@ -62,8 +56,13 @@ def full(queue: JobQueue, connection: Connection[Any]) -> str:
     connection.execute("insert into steps values (%s, 1, %s, to_jsonb(%s::text), 1)", (job.id, HOSTILE[:50], HOSTILE))
     connection.execute("select pause(%s, null, %s, %s)", (HOSTILE[:50], HOSTILE[:100], HOSTILE))
     connection.execute("select pause('films', 'default', 'Ada', 'why not')")
+    connection.execute("select operate('priority', array(select id from jobs), %s, %s, 7)", (HOSTILE[:100], HOSTILE))
     connection.execute("select heartbeat(%s)", (HOSTILE[:100],))
     connection.execute("select register_worker('w', '1 hour', '{films}', null, 50), set_concurrency('w', 5)")
+    connection.execute(
+        "select report_stuck('w', 'blocked', 5, %s, %s)", [job.id, f'  File "a.py", line 7, in a\n{HOSTILE}']
+    )
+    connection.execute("select register_worker('gone', '1 hour', '{films}'), recover_worker('gone', %s)", [HOSTILE])
     connection.execute(
         """insert into minutes
         select date_trunc('minute', now()) - n * interval '1 minute', 'default', 'films', n, n % 3, 0, n % 5, n, 2, n, 9
@@ -85,6 +84,9 @@ def full(queue: JobQueue, connection: Connection[Any]) -> str:
             )
     connection.execute("update schedules set error = %s, last_at = now(), next_at = now()", (HOSTILE,))
     _add_limits(connection)
+    connection.execute("insert into worker_versions values (%s, '2000-01-01', %s)", [queue.worker_id, HOSTILE[:100]])
+    connection.execute("select group_errors('0', p_pause => '0')")
+    connection.execute("select mute_errors(1, p_actor => %s, p_reason => %s)", [HOSTILE[:100], HOSTILE])
     return f"/jobs/{job.id}"
 
 
@@ -121,6 +123,13 @@ def opened(visit: Visit, full: str, connection: Connection[Any], path: str) -> P
     if path in ("/workflow", "/large workflow"):
         order = "" if path == "/workflow" else "desc"
         row = connection.execute(f"select id from jobs where job_type = 'workflow' order by id {order}").fetchone()
+    elif path == "/selected":
+        ids = [each for (each,) in connection.execute("select id from jobs order by id limit 25").fetchall()]
+        return visit.go(f"/bulk?action=delete&ids={'&ids='.join(map(str, ids))}")
+    elif path == "/act":
+        act = connection.execute("select act from audit where act is not null limit 1").fetchone()
+        assert act
+        return visit.go(f"/audit?act={act[0]}")
     elif path == "/member":
         row = connection.execute("select max(after_id::text) from dependencies where needs <> 'member'").fetchone()
     else:
@@ -137,7 +146,7 @@ def test_every_page_is_accessible_fits_every_width_and_shows_hostile_text_as_tex
     loads nothing and violates no policy: `Visit` checks that."""
     violations, widths = {}, {}
     for path in PAGES:
-        visit.page.set_viewport_size({"width": 1280, "height": 900})
+        visit.page.set_viewport_size({"width": 1440, "height": 900})
         visit.page.emulate_media(color_scheme="light")
         page = opened(visit, full, connection, path)
         assert page.locator("main script, main img").count() == 0
@@ -146,6 +155,9 @@ def test_every_page_is_accessible_fits_every_width_and_shows_hostile_text_as_tex
         # The dark theme differs in its colors only.
         page.emulate_media(color_scheme="dark")
         found += page.evaluate(DARK, CHECKED)["violations"]
+        # On a phone, other parts are visible.
+        page.set_viewport_size({"width": 390, "height": 844})
+        found += page.evaluate(PHONE, CHECKED)["violations"]
         if found:
             violations[path] = [(each["id"], [node["html"][:150] for node in each["nodes"][:3]]) for each in found]
         for width in (768, 360):

@@ -149,7 +149,23 @@ def test_change_all_jobs_that_match_a_filter(operator: Browser, queue: JobQueue,
     assert second == {"done": 100, "unfit": 0, "busy": 0, "missing": 0, "next": None}
     assert {job.job_type for job in queue.list(status="failed").jobs} == {"other"}
     assert len(audit_entries(connection)) == 600
-    assert redirect(operator.post("/bulk", {"action": "delete", "all": "yes", "status": ""}))[1]["done"] == "500"
+    typed = {"number": "610", "confirm": " 610 "}
+    everything = {"action": "delete", "all": "yes", "status": "", **typed}
+    assert redirect(operator.post("/bulk", everything))[1]["done"] == "500"
+
+
+@pytest.mark.parametrize("typed", [{}, {"number": "2"}, {"number": "2", "confirm": "3"}, {"confirm": "2"}])
+def test_to_delete_all_matching_jobs_their_number_must_be_typed(
+    operator: Browser, queue: JobQueue, typed: dict[str, str]
+) -> None:
+    for _ in range(2):
+        failed(queue)
+    form = {"action": "delete", "status": "failed"}
+    answer = operator.post("/bulk", form | typed, accept="application/json")
+    assert answer.status_code == 400
+    assert "type their number: expected" in answer.json()["error"]
+    assert len(queue.list().jobs) == 2
+    assert redirect(operator.post("/bulk", form | {"number": "2", "confirm": "2"}))[1]["done"] == "2"
 
 
 def test_change_jobs_with_a_filter_without_matches(operator: Browser) -> None:

@@ -43,7 +43,7 @@ def test_the_limit_is_reached(connection: Rows, why: Why) -> None:
     reason = why(pending(connection))
     assert reason.name == "limited"
     assert reason.sentence == (
-        "The limit sync is reached: 2 of 2 running for tenant acme; 2 jobs of its lane are ahead of it."
+        "The limit sync is reached: 2 of 2 running for tenant acme; 2 similar jobs are ahead of it."
     )
     assert reason.remedy.endswith("To allow more: treadle limits set sync AMOUNT --key acme")
     assert reason.short == "waits for the limit sync (2 of 2 running for tenant acme)"

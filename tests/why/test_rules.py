@@ -12,6 +12,7 @@ from treadle.why.facts import Ahead, Facts, Failure, JobWorker, LimitUse, LiveWo
 from treadle.why.reason import Reason
 from treadle.words.changes import Pause
 from treadle.words.status import Status
+from treadle.words.stuck import Stuck
 
 NOW = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
 ID = UUID("0199b1c2-7a3e-7c51-9d4b-2f6a8e0c1d35")
@@ -65,6 +66,7 @@ def limit_use(**known: Any) -> LimitUse:
 
 
 SERVED = [worker()]
+STUCK = Stuck(ago(seconds=12), "blocked", OTHER, HOSTILE, f'  File "{HOSTILE}", line 1, in {HOSTILE}\n')
 HOSTILE_LIMIT = limit_use(name=HOSTILE, per=HOSTILE, key=HOSTILE, changed_by=HOSTILE)
 
 
@@ -79,6 +81,7 @@ def all_combinations() -> list[Facts]:
         "free": SERVED,
         "full": [worker(busy=50)],
         "paused": [worker(slots=0, busy=0)],
+        "stuck": [worker(stuck=STUCK), worker(stuck=STUCK, busy=50)],
     }
     pause = Pause("mail", None, ago(hours=1), "ada", HOSTILE)
     choices: dict[str, list[Any]] = {
@@ -108,15 +111,17 @@ def all_combinations() -> list[Facts]:
         known["tick_age"], known["limits"] = known["limits"]
         finished = {"finished_attempts": number, "finished_within": within}
         made.append(facts(**known, **finished, key=key, blocker=blocker, blocked=blocked))
-    for status, claimed_at, lease, lost, sign, error in product(
+    for status, claimed_at, lease, lost, sign, error, stuck in product(
         [each for each in Status if each is not Status.PENDING],
         [ago(seconds=8), ago(minutes=9)],
         [None, 10.0],
         [None, ago(seconds=1)],
         [None, ago(seconds=1), ago(hours=1)],
         [None, HOSTILE],
+        [None, STUCK],
     ):
-        claim = {"claimed_at": claimed_at, "worker": JobWorker(lease, lost), "seen_at": sign, "worker_id": error}
+        worker_row = JobWorker(lease, lost, stuck=stuck if lease else None)
+        claim = {"claimed_at": claimed_at, "worker": worker_row, "seen_at": sign, "worker_id": error}
         texts = {"error": error, "stage": error, "cancelled_by": error, "cancel_reason": error}
         made.append(facts(status=status, workers=SERVED, **claim, **texts))
     return made
@@ -132,7 +137,7 @@ def expected(given: Facts) -> list[str]:
             silent = (NOW - max(sign, given.claimed_at)).total_seconds() > 300
             return ["client_silent" if silent else given.status.value]
         gone = given.worker.lost_at is not None or (NOW - max(sign, given.claimed_at)).total_seconds() > 10
-        return ["worker_lost" if gone else given.status.value]
+        return ["worker_lost" if gone else "worker_stuck" if given.worker.stuck else given.status.value]
     names = ["out_of_attempts"] * (given.attempts == 3)
     names += ["due_later"] * (given.run_at > NOW)
     names += ["paused"] * len(given.pauses)
@@ -144,6 +149,8 @@ def expected(given: Facts) -> list[str]:
     serving = [each for each in given.workers if each.serves]
     if serving and serving[0].slots == 0:
         names += ["workers_paused"]
+    elif serving and serving[0].stuck:
+        names += ["workers_stuck"]
     elif serving:
         waits = given.ahead.total > 0 or serving[0].busy == serving[0].slots
         names += ["busy"] * (waits and given.run_at <= NOW)
@@ -170,6 +177,7 @@ def test_every_combination_of_facts_has_a_reason() -> None:
     names = "completed failed cancelled running claimed worker_lost client_silent out_of_attempts due_later paused"
     names += " key_blocked limited rate_limited limit_paused"
     names += " no_worker no_worker_for_type no_worker_for_queue workers_paused busy locked ready"
+    names += " worker_stuck workers_stuck"
     assert seen == set(names.split())
 
 
@@ -271,6 +279,30 @@ def test_a_reason_as_text_is_its_sentence() -> None:
 )
 def test_the_sentence_of_a_reason(known: dict[str, Any], sentence: str) -> None:
     assert decide(facts(**known)).sentence == sentence
+
+
+def test_only_workers_that_are_not_stuck_have_free_slots() -> None:
+    assert decide(facts(workers=[worker(stuck=STUCK), worker(busy=50)])).name == "busy"
+    assert decide(facts(workers=[worker(stuck=STUCK), worker()])).name == "ready"
+    paused_and_stuck = decide(facts(workers=[worker(stuck=STUCK), worker(slots=0)]))
+    assert paused_and_stuck.name == "workers_stuck"
+
+
+def test_what_is_said_about_a_stuck_worker() -> None:
+    here = JobWorker(10.0, None, True, "mill", 7, STUCK._replace(job_id=facts().id, job_type="mail", stack=None))
+    running = {"status": Status.RUNNING, "worker_id": "w1", "seen_at": ago(seconds=1)}
+    reason = decide(facts(**running, worker=here, running_beside=2))
+    assert reason.sentence == (
+        "The job blocks the event loop of w1, for 12s already. Nothing else of this worker goes on; 2 other jobs of it "
+        "wait, too."
+    )
+    assert "kill -9 7" in reason.remedy
+    stopped = here._replace(stuck=Stuck(ago(seconds=12), "stopped", None, None, None))
+    reason = decide(facts(**running, worker=stopped))
+    assert reason.sentence == (
+        "The job is running on w1, which is stuck: its process was stopped 12s ago, by a signal or a debugger."
+    )
+    assert "kill -CONT 7" in reason.remedy
 
 
 def test_an_estimated_wait_of_years_is_a_valid_time() -> None:

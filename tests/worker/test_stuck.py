@@ -1,52 +1,191 @@
-"""Workers whose event loop does not run: stopped, or blocked by a handler."""
+"""Workers whose event loop does not run, because their process is stopped or a handler blocks it: what people see and
+after how long, that no job is taken away, and that it ends by itself."""
 
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from psycopg import Connection
 
-from tests.support.handlers import backtrack, block_the_interpreter, block_the_loop
-from tests.support.workers import Ledger, locked_file, until, worker_process
+from tests.support.dashboards import OPERATOR, SECRETS, Site
+from tests.support.doctor import get_finding
+from tests.support.handlers import block_the_interpreter, block_the_loop, nap, noop, search_endlessly
+from tests.support.workers import Ledger, WorkerProgram, count, locked_file, one, until, worker_process
+from treadle import Treadle
+from treadle.cli.stats import worker_row
+from treadle.cli.top.columns import WORKERS, WorkerNow
+from treadle.cli.top.header import second_line
+from treadle.doctor import Severity
+from treadle.operations.metrics import metrics
+from treadle.operations.overview import overview
+from treadle.web import dashboard_app
+from treadle.why.explain import why
+from treadle.words.metrics import exposition
 
 pytestmark = [pytest.mark.own_database, pytest.mark.usefixtures("handlers_use_test_database")]
 
+# It takes 3 to 4 s on a machine that is not overloaded.
+SECONDS = 30.0
 
-def test_it(url: str, tmp_path: Path, connection: Connection[Any], ledger: Ledger) -> None:
-    def row() -> Any:
-        return connection.execute(
-            "select stuck_kind, stuck_job, stuck_job_type, stuck_stack, clock_timestamp() - stuck_since from workers"
-        ).fetchone()
 
-    with worker_process(url, tmp_path, "--concurrency", "3") as one:
-        process = until(one.worker_process)
-        time.sleep(1)
+class Surfaces:
+    """What people see."""
+
+    def __init__(self, url: str, log: Callable[[], str]) -> None:
+        self._url = url
+        self.app = Treadle(url)
+        self._site = Site(dashboard_app(self.app), self.app)
+        self._program = self._site.signed_in(OPERATOR)
+        self.log = log
+
+    def why(self, job_id: UUID) -> str:
+        reason = why(self.app.database, job_id)
+        return f"{reason.name}: {reason.sentence} {reason.remedy}"
+
+    def doctor(self) -> tuple[Severity, str]:
+        found = get_finding(self._url, "stuck_workers")
+        return found.level, f"{found.detail} {found.remedy}"
+
+    def page(self, path: str = "/workers") -> str:
+        return self._program.get(path).text
+
+    def top(self) -> str:
+        found = overview(self.app.database)
+        cells = [column.cell(WorkerNow(found.workers[0], found.at), 40) for column in WORKERS.columns]
+        return f"{second_line(found, 200).plain} {' '.join(map(str, cells))}"
+
+    def stats(self) -> str:
+        found = overview(self.app.database)
+        return " ".join(map(str, worker_row(found.workers[0], found.at)))
+
+    def metrics(self) -> str:
+        return exposition(metrics(self.app.database))
+
+    def say(self, *words: str) -> bool:
+        """Whether all that list workers say so."""
+        return all(word in text for text in (self.page(), self.top(), self.stats()) for word in words)
+
+    def close(self) -> None:
+        self._site.close()
+        self.app.close()
+
+
+@pytest.fixture
+def surfaces(url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[WorkerProgram], Surfaces]]:
+    for name, value in SECRETS.items():
+        monkeypatch.setenv(name, value)
+    made: list[Surfaces] = []
+
+    def make(program: WorkerProgram) -> Surfaces:
+        made.append(Surfaces(url, program.log.read_text))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    began = time.monotonic()
+    yield
+    taken = time.monotonic() - began
+    assert taken < seconds, f"it took {taken:.1f} s"
+
+
+def test_a_stuck_worker_is_shown_everywhere_and_keeps_its_jobs(
+    url: str,
+    tmp_path: Path,
+    connection: Connection[Any],
+    ledger: Ledger,
+    surfaces: Callable[[WorkerProgram], Surfaces],
+) -> None:
+    def kind() -> Any:
+        return one(connection, "select stuck_kind from workers")
+
+    def ends() -> None:
+        with within(SECONDS):
+            until(lambda: kind() is None)
+        assert 'treadle_workers{state="stuck"} 0' in seen.metrics()
+        assert 'treadle_workers{state="alive"} 1' in seen.metrics()
+        assert not seen.say("stuck")
+        assert seen.doctor()[0] is Severity.OK
+
+    with worker_process(url, tmp_path, "--concurrency", "4") as program:
+        seen = surfaces(program)
+        process = until(program.worker_process)
+        lasting = nap.enqueue(seconds=120)
+        until(lambda: lasting.status() == "running")
+
+        # Stopped by a signal.
         process.suspend()
-        began = time.monotonic()
-        until(lambda: row()[0])
-        print(time.monotonic() - began, row())
+        waiting = noop.enqueue()
+        with within(SECONDS):
+            until(kind)
+        assert seen.say("stuck", "its process was stopped")
+        assert "workers_stuck: The only live worker that serves the job type noop, " in seen.why(waiting.id)
+        said = seen.why(lasting.id)
+        assert said.startswith("worker_stuck: The job is running on ")
+        assert f"kill -CONT {process.pid}" in said
+        level, text = seen.doctor()
+        assert (level, f"kill -CONT {process.pid}" in text) == (Severity.NOTE, True)
+        assert 'treadle_workers{state="stuck"} 1' in seen.metrics()
+        assert "worker_stuck" not in seen.page(f"/jobs/{lasting.id}")
+        assert "which is stuck: its process was stopped" in seen.page(f"/jobs/{lasting.id}")
+        assert "is stuck: its process has been stopped, by a signal or a debugger" in seen.log()
         process.resume()
-        began = time.monotonic()
-        until(lambda: not row()[0])
-        print(time.monotonic() - began, row())
-        for job in (block_the_loop, block_the_interpreter):
-            with locked_file(tmp_path) as lock:
-                handle = job.enqueue(lock=lock)
-                until(lambda: ledger.starts(str(handle.id)))
-                began = time.monotonic()
-                until(lambda: row()[0])
-                print(time.monotonic() - began, row()[:3])
-                print(row()[3])
-            began = time.monotonic()
-            until(lambda: not row()[0])
-            print(time.monotonic() - began, row())
-            assert handle.result(5)
-        handle = backtrack.enqueue()
-        until(lambda: ledger.starts(str(handle.id)))
-        began = time.monotonic()
-        until(lambda: row()[0])
-        print(time.monotonic() - began, row()[:3])
-        print(row()[3])
-        print(one.log.read_text())
-        assert 0
+        waiting.result(5)
+        ends()
+        assert "is no longer stuck: its event loop runs again" in seen.log()
+
+        # Blocked by an async handler.
+        with locked_file(tmp_path) as lock:
+            job = block_the_loop.enqueue(lock=lock)
+            until(lambda: ledger.starts(str(job.id)))
+            with within(SECONDS):
+                until(kind)
+            where = "tests/support/handlers.py line "
+            assert seen.say("stuck", f"by job {job.id} (block_the_loop)", where, " in block_the_loop")
+            assert "fcntl.flock(file, fcntl.LOCK_SH)" in seen.page()
+            assert "fcntl.flock(file, fcntl.LOCK_SH)" in seen.log()
+            said = seen.why(job.id)
+            assert said.startswith("worker_stuck: The job blocks the event loop of ")
+            assert where in said
+            assert "which is stuck: its event loop has been blocked for" in seen.why(lasting.id)
+            assert f"by job {job.id} (block_the_loop)" in seen.doctor()[1]
+            assert job.status() in ("claimed", "running")
+        assert job.result(5) == 1
+        ends()
+
+        # Blocked by a thread that holds the GIL.
+        with locked_file(tmp_path) as lock:
+            job = block_the_interpreter.enqueue(lock=lock)
+            until(lambda: ledger.starts(str(job.id)))
+            with within(SECONDS):
+                until(kind)
+            assert "in block_the_interpreter" in seen.page()
+            assert "in block_the_interpreter" in seen.log()
+        assert job.result(5) == 1, "the signal that asks for the stacks has interrupted the handler"
+        ends()
+
+        assert lasting.status() == "running"
+        lasting.cancel()
+        until(lambda: lasting.status() == "cancelled")
+
+        # Blocked by a regular expression, which holds the GIL on the thread of the event loop.
+        endless = search_endlessly.enqueue()
+        until(lambda: ledger.starts(str(endless.id)))
+        with within(SECONDS):
+            until(kind)
+        assert seen.say("stuck", f"by job {endless.id} (search_endlessly)")
+        assert ", in search_endlessly" in seen.log()
+        assert "recovered" not in seen.log()
+        assert count(connection, "attempts > 1 or crashes > 0 or losses > 0") == 0
+        process.kill()
+        until(lambda: one(connection, "select count(*) from workers where lost_at is not null"))
+        until(lambda: "given back to run again" in seen.page())
+        assert "its worker process was killed by SIGKILL" in seen.page()

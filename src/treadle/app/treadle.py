@@ -24,6 +24,7 @@ from treadle.attempt.attempt import running_job_id
 from treadle.db.database import Database, Source
 from treadle.db.queries.jobs import AnyJob, job_id
 from treadle.queue import JobQueue
+from treadle.settings import value_of
 from treadle.store.source import Source as Storable
 from treadle.store.store import GRACE, LIMIT, Store
 from treadle.watching.streams import Stream, all_events
@@ -70,6 +71,9 @@ class Treadle(JobGroup):
     Secrets are masked in errors, tracebacks and log lines before they are stored or written. `redaction` adds keys or a
     function to what is recognised; with False, they are masked only where they are shown. It applies to the process.
 
+    `version` names the version of your code, such as a tag or a commit: the groups of errors say in which versions they
+    occur. By default it is taken from TREADLE_APP_VERSION.
+
     With `fair_types`, the job types of one priority take turns; otherwise the oldest job comes first. With
     `aging`, such as "1h", jobs that have waited for longer get a tenth of the claims, whatever their priority: without
     it, jobs of a higher priority can hold them up for ever.
@@ -93,6 +97,7 @@ class Treadle(JobGroup):
         redaction: Redaction | bool = True,
         fair_types: bool = False,
         aging: Duration | None = None,
+        version: str | None = None,
     ) -> None:
         super().__init__()
         use_redaction(redaction)
@@ -115,6 +120,7 @@ class Treadle(JobGroup):
             self.declared_limits.add([FAIR_TYPES], [""])
         if aging is not None:
             self.declared_limits.add([declared_aging(aging)], [""])
+        self.version = _version(version)
         self.spec: str | None = None
         """How a child process of a worker imports this application: `module:attribute`."""
 
@@ -262,6 +268,11 @@ class Treadle(JobGroup):
 
     def _declare(self, schedule: DeclaredSchedule) -> None:
         self.schedules.declare(*schedule)
+
+
+def _version(given: str | None) -> str | None:
+    found = value_of("app_version") if given is None else given
+    return None if found is None else text_within(found, 100, "version")
 
 
 def _texts(given: Sequence[str] | None, name: str) -> list[str] | None:

@@ -24,6 +24,7 @@ COMMANDS = {
     "enqueue": "Enqueue a job after checking its arguments against its function.",
     "jobs": "List jobs, selected by status, type, queue, worker, key, time, text or a value in the payload.",
     "show": "Show the details of a job.",
+    "errors": "List groups of failed attempts, and retry, cancel or mute one.",
     "why": "Explain why a job does not run, and what to do about it.",
     "watch": "Watch jobs with live progress bars until they finish.",
     "stats": "Show statistics of the queue.",

@@ -1,6 +1,7 @@
 """Draws the details of a job, for treadle show."""
 
 import json
+import re
 from datetime import datetime
 
 from rich.console import Console
@@ -18,6 +19,8 @@ from treadle.words.status import Status
 
 # Colours of transitions.
 _TRANSITIONS = {"retried": "red"} | {status.value: colour for status, colour in COLOURS.items()}
+# Of the name of a class: shop.errors. or shop.tasks.import_rows.<locals>.
+_QUALIFIER = re.compile(r"(?:(?:\w+|<locals>)\.)+")
 _LEVELS = {"WARNING": "yellow", "ERROR": "red", "CRITICAL": "red"}
 
 
@@ -42,9 +45,9 @@ def show_details(console: Console, details: JobDetails, *, graph: Graph | None =
             )
             by = f" on {printable(error.worker_id)}" if error.worker_id else ""
             write(console, f"  attempt {error.attempt}, {_when(error.failed_at, details.at)}{ran}{by}")
-            # The traceback ends with the error, which is printed in red.
-            _block(console, (error.traceback or "").rstrip().removesuffix(error.error), "dim")
-            _block(console, error.error, "red")
+            before, message = split_error(error.traceback, error.error)
+            _block(console, before, "dim")
+            _block(console, message, "red")
     if details.logs:
         heading(console, "log")
         _left_out(console, details.earlier_logs, "line")
@@ -81,6 +84,19 @@ def show_details(console: Console, details: JobDetails, *, graph: Graph | None =
             because = f": {printable(audited.reason)}" if audited.reason else ""
             done = f"{printable(audited.action)} by {printable(audited.actor)}{because}"
             _cut(console, Text(f"  {_after(audited.at, job.created_at)}  {done}  {facts(audited.details)}"), full)
+
+
+def split_error(traceback: str | None, error: str) -> tuple[str, str]:
+    """The traceback without the error that it ends with, and the error, with the module of the exception if the
+    traceback names it: the error begins with the class alone."""
+    text = (traceback or "").rstrip()
+    if not error or not text.endswith(error):
+        return text, error
+    before = text.removesuffix(error)
+    start = before.rfind("\n") + 1
+    if _QUALIFIER.fullmatch(before, start):
+        return before[:start], before[start:] + error
+    return before, error
 
 
 def _facts(console: Console, details: JobDetails) -> None:

@@ -16,18 +16,18 @@ from typing import Any, TypeAlias
 
 import psycopg
 from psycopg import AsyncConnection, Connection, sql
-from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
+from treadle.db import patience
 from treadle.db.borrowed import AsyncBorrowed, Borrowable, Borrowed, borrow
-from treadle.db.explaining import EXPLAINED, explain, in_time
+from treadle.db.explaining import EXPLAINED, explain, in_time, locked_in_time
 from treadle.db.migrations import check_schema, migrate
 from treadle.db.own_connection import OwnConnection, limited
 from treadle.db.pools import AsyncPool, Pool, chosen_limits, server_changed
 from treadle.db.queries import worker as worker_queries
 from treadle.db.query import Query, Result
 from treadle.db.reconnecting import REFUSED, UNAVAILABLE, reconnect_delay
-from treadle.db.runner import apeek, arun, needs_transaction, peek, read_settings, run
+from treadle.db.runner import apeek_together, arun, arun_together, needs_transaction, peek_together, run
 from treadle.db.search_path import PINNED_LOCALLY
 from treadle.db.session_settings import with_needed_settings
 from treadle.db.setup_connection import connect, unreachable
@@ -131,11 +131,10 @@ class Database:
     async def arun_together(self, queries: Sequence[Query[Result]]) -> list[Result]:
         if self._aborrowed:
             return await self._aborrowed.arun_together(queries)
-        async with self._aconnection() as connection:
-            async with connection.transaction() if needs_transaction(connection, queries) else nullcontext():
-                if self._pins(queries):
-                    await connection.execute(PINNED_LOCALLY)
-                return [await arun(connection, query, self.schema) for query in queries]
+        brief = patience.current() if self.owned else None
+        with locked_in_time(brief is not None):
+            async with self._aconnection() as connection:
+                return await arun_together(connection, queries, self.schema, self._pins(queries), brief)
 
     def persist(self, query: Query[Result]) -> Result:
         """Run it, and again for up to PATIENCE seconds if the connection breaks. Only for idempotent queries."""
@@ -180,22 +179,15 @@ class Database:
         """Several reads in one transaction and with one snapshot, so that their results agree with each other."""
         if self._borrowed:
             return self._borrowed.run_together(queries)
-        # Rolled back, so that the settings do not outlive it in a caller's transaction.
         with in_time(), self._connection() as connection:
-            alone = connection.info.transaction_status == TransactionStatus.IDLE
-            with connection.transaction(force_rollback=True):
-                connection.execute(read_settings(seconds, alone and len(queries) > 1))
-                return [peek(connection, query, self.schema) for query in queries]
+            return peek_together(connection, queries, seconds, self.schema)
 
     async def aread_together(self, queries: Sequence[Query[Result]], seconds: float = READ_SECONDS) -> list[Result]:
         if self._aborrowed:
             return await self._aborrowed.arun_together(queries)
         with in_time():
             async with self._aconnection() as connection:
-                alone = connection.info.transaction_status == TransactionStatus.IDLE
-                async with connection.transaction(force_rollback=True):
-                    await connection.execute(read_settings(seconds, alone and len(queries) > 1))
-                    return [await apeek(connection, query, self.schema) for query in queries]
+                return await apeek_together(connection, queries, seconds, self.schema)
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
@@ -392,7 +384,7 @@ class Database:
     def _raise_failure_since(self, moment: float) -> None:
         """Callers that waited while another one tried to connect do not try again, one after the other."""
         if self._url is None and self._failed is not None and self._failed[0] > moment:
-            raise DatabaseUnreachable(str(self._failed[1]))
+            raise DatabaseUnreachable(str(self._failed[1]), self._failed[1].summary)
 
     def _pins(self, queries: Sequence[Query[Any]]) -> bool:
         """A search path of the caller's connection is never changed."""

@@ -5,6 +5,7 @@ does not affect the others, and behind a connection pooler no setting outlives i
 """
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Protocol
@@ -14,6 +15,7 @@ import psycopg
 from psycopg import AsyncConnection, Connection, sql
 from psycopg.pq import TransactionStatus
 
+from treadle.db import patience
 from treadle.db.database import Database
 from treadle.db.query import Query, QueryFailed, Result
 from treadle.db.runner import apeek, peek, read_settings
@@ -126,11 +128,16 @@ async def _aconnection(database: Database) -> AsyncIterator[AsyncConnection[Any]
         return
     url = await asyncio.to_thread(lambda: database.target)
     try:
-        opened = await AsyncConnection.connect(url, **_CONNECTION)
+        opened = await AsyncConnection.connect(url, **_connection_settings())
     except psycopg.OperationalError as error:
         raise unreachable(error, url) from None
     async with opened:
         yield opened
+
+
+def _connection_settings() -> dict[str, Any]:
+    brief = patience.current()
+    return _CONNECTION if brief is None else {**_CONNECTION, "connect_timeout": math.ceil(brief.connection)}
 
 
 def _open(url: str) -> Connection[Any]:

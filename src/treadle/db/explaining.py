@@ -35,10 +35,11 @@ def explain(error: Exception, schema: str, url: str | None) -> TreadleError:
     """What one of the errors in EXPLAINED means, for a queue in this schema."""
     where = described(url) if url else "the database"
     if isinstance(error, PoolTimeout):
-        return DatabaseUnreachable(f"no connection to {where}: {error}")
+        return DatabaseUnreachable(f"no connection to {where}: {error}", "no connection to the database")
     if isinstance(error, NoAnswer):
         return DatabaseUnreachable(
-            f"PostgreSQL at {where} does not answer: {error}; whether the statement was carried out is unknown"
+            f"PostgreSQL at {where} does not answer: {error}; whether the statement was carried out is unknown",
+            f"the database does not answer: {error}",
         )
     if isinstance(error, psycopg.errors.InsufficientPrivilege):
         return not_allowed(error.diag.message_primary, schema)
@@ -82,3 +83,16 @@ def in_time() -> Iterator[None]:
         yield
     except psycopg.errors.QueryCanceled as error:
         raise TooSlow("the database took too long to respond; to find out why, run: treadle doctor") from error
+
+
+@contextmanager
+def locked_in_time(explained: bool) -> Iterator[None]:
+    """For changes with a limited time to wait for locks. Of an application's own limit, it gets the driver's error."""
+    try:
+        yield
+    except psycopg.errors.LockNotAvailable as error:
+        if not explained:
+            raise
+        raise TooSlow(
+            "nothing was changed, because another session holds a lock; to find out which, run: treadle doctor"
+        ) from error

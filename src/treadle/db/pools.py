@@ -17,6 +17,7 @@ import psycopg
 from psycopg import AsyncConnection, Connection
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
 
+from treadle.db import patience
 from treadle.db.own_connection import OwnAsyncConnection, OwnConnection
 from treadle.db.reconnecting import Outage
 from treadle.db.url import described, hosts, patient, reason_of
@@ -182,11 +183,15 @@ class AsyncPool(AsyncConnectionPool[OwnAsyncConnection]):
         )
 
     async def take(self) -> OwnAsyncConnection:
+        limits = patience.current()
+        seconds = self._wait_seconds if limits is None else min(self._wait_seconds, limits.connection)
         try:
-            connection = await self.getconn(self._wait_seconds)
+            connection = await self.getconn(seconds)
         except PoolTimeout as error:
             if len(self._taken) < self.max_size:
-                raise _no_connection(self._wait_seconds, self._connection_log.reason) from error
+                raise _no_connection(seconds, self._connection_log.reason) from error
+            if limits is not None:
+                raise _all_in_use(self.max_size, seconds) from error
             connection = await self._take_busy()
         self._taken.add(connection)
         return connection

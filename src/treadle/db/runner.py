@@ -5,6 +5,7 @@ other connection the query joins the transaction that the caller has open.
 """
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,7 +15,8 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 from psycopg.types.datetime import TimestamptzLoader
 
-from treadle.db.own_connection import OwnAsyncConnection, OwnConnection
+from treadle.db import patience
+from treadle.db.own_connection import OwnAsyncConnection, OwnConnection, limited
 from treadle.db.query import Query, Result
 from treadle.db.search_path import PINNED_LOCALLY
 
@@ -66,6 +68,33 @@ async def apeek(connection: AsyncConnection[Any], query: Query[Result], schema: 
         return query.read(await cursor.fetchall() if _has_rows(cursor) else ())
 
 
+def peek_together(
+    connection: Connection[Any], queries: Sequence[Query[Result]], seconds: float, schema: str
+) -> list[Result]:
+    """Several reads in a transaction of their own, each within `seconds`."""
+    one_snapshot = _sees_one_snapshot(connection, queries)
+    # Rolled back, so that the settings do not outlive it in a caller's transaction.
+    with connection.transaction(force_rollback=True):
+        connection.execute(read_settings(seconds, one_snapshot))
+        return [peek(connection, query, schema) for query in queries]
+
+
+async def apeek_together(
+    connection: AsyncConnection[Any], queries: Sequence[Query[Result]], seconds: float, schema: str
+) -> list[Result]:
+    """The same; sooner if the caller has less patience."""
+    limits, one_snapshot = patience.current(), _sees_one_snapshot(connection, queries)
+    with nullcontext() if limits is None else limited(connection, limits.answer):
+        async with connection.transaction(force_rollback=True):
+            await connection.execute(read_settings(patience.shortened(seconds), one_snapshot))
+            return [await apeek(connection, query, schema) for query in queries]
+
+
+def _sees_one_snapshot(connection: Connection[Any] | AsyncConnection[Any], queries: Sequence[Query[Any]]) -> bool:
+    """Not in a transaction that has begun before."""
+    return connection.info.transaction_status == TransactionStatus.IDLE and len(queries) > 1
+
+
 def run(connection: Connection[Any], query: Query[Result], schema: str) -> Result:
     if query.often and isinstance(connection, OwnConnection) and not connection.checked:
         _allow_preparing(connection, run(connection, _SERVER_PROCESS, schema))
@@ -80,6 +109,23 @@ async def arun(connection: AsyncConnection[Any], query: Query[Result], schema: s
     async with connection.cursor(row_factory=tuple_row) as cursor:
         await cursor.execute(query.bound(schema), query.params, prepare=_may_be_prepared(query))
         return query.read(await cursor.fetchall() if _has_rows(cursor) else ())
+
+
+async def arun_together(
+    connection: AsyncConnection[Any],
+    queries: Sequence[Query[Result]],
+    schema: str,
+    pinned: bool,
+    limits: patience.Patience | None,
+) -> list[Result]:
+    """All of them or none. With `limits`, they fail rather than wait for a lock, and have then changed nothing."""
+    several = needs_transaction(connection, queries)
+    async with connection.transaction() if several or limits is not None else nullcontext():
+        if pinned:
+            await connection.execute(PINNED_LOCALLY)
+        if limits is not None:
+            await connection.execute(f"set local lock_timeout = {round(limits.lock * 1000)}".encode())
+        return [await arun(connection, query, schema) for query in queries]
 
 
 def needs_transaction(connection: Connection[Any] | AsyncConnection[Any], queries: Sequence[Query[Any]]) -> bool:

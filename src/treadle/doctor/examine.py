@@ -77,7 +77,7 @@ SCHEMA = (
     ),
     Check(("autovacuum_busy",), ("server", "tables", "autovacuum_workers"), storage.check_autovacuum),
     Check(("index_bloat",), ("indexes",), storage.check_bloat),
-    Check(("silent_workers", "stuck_workers", "old_workers", "worker_clocks"), ("workers",), work.check_workers),
+    Check(("silent_workers", "old_workers", "worker_clocks", "stuck_workers"), ("workers",), work.check_workers),
     Check(("abandoned_claims",), ("abandoned_claims",), work.check_abandoned_claims),
     Check(("unserved_lanes",), ("workers", "lanes", "pauses"), lanes.check_lanes),
     Check(("paused_lanes",), ("server", "lanes", "pauses"), lanes.check_pauses),

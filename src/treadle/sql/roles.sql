@@ -101,8 +101,8 @@ grant select, delete on -- register_worker() deletes what was set for an earlier
     treadle.worker_concurrency
     to treadle_worker;
 grant select, insert, update, delete on
-    treadle.minutes, treadle.totals, treadle.depths, treadle.depth_history,
-    treadle.schedules,
+    treadle.minutes, treadle.totals, treadle.depths, treadle.depth_history, treadle.error_groups, treadle.error_group_hours,
+    treadle.schedules, treadle.error_group_versions, treadle.grouped_errors, treadle.error_meter, treadle.worker_versions,
     treadle.occurrences
     to treadle_worker;
 grant select, update on
@@ -224,7 +224,7 @@ grant execute on function
     -- workers and maintenance
     treadle.register_worker,
     treadle.renew_workers, treadle.report_stuck,
-    treadle.set_concurrency, -- (owner)
+    treadle.set_concurrency, treadle.mute_errors, -- (owner)
     treadle.heartbeat,
     treadle.recover_worker,
     treadle.recover_lost_workers,
@@ -233,8 +233,8 @@ grant execute on function
     treadle.recover_stale_jobs,
     treadle.prune_jobs,
     treadle.sweep_stored,
-    treadle.count_minutes, treadle.count_by_bucket, treadle.add_counts,
-    treadle.count_depths, treadle.count_segments, treadle.count_span, treadle.keep_depth,
+    treadle.count_minutes, treadle.count_by_bucket, treadle.add_counts, treadle.group_errors, treadle.group_errors_between,
+    treadle.count_depths, treadle.count_segments, treadle.count_span, treadle.keep_depth, treadle.normalise_error, treadle.prune_error_groups,
     treadle.tick,
     treadle.move_due_jobs,
     treadle.reset_floors,
@@ -262,8 +262,7 @@ grant execute on function
     treadle.keeps_steps,
     treadle.lane_entry,
     -- until version 0.3
-    treadle.held_jobs,
-    treadle.lock_held,
+    treadle.held_jobs, treadle.lock_held,
     treadle.lost_leases,
     treadle.take_jobs,
     treadle.rest
@@ -301,8 +300,8 @@ grant select on
     treadle.worker_concurrency,
     treadle.pauses,
     treadle.audit,
-    treadle.minutes, treadle.totals, treadle.depths, treadle.depth_history,
-    treadle.meter,
+    treadle.minutes, treadle.totals, treadle.depths, treadle.depth_history, treadle.error_groups, treadle.error_group_hours,
+    treadle.meter, treadle.error_group_versions, treadle.grouped_errors, treadle.error_meter, treadle.worker_versions,
     treadle.occurrences,
     treadle.expiries,
     treadle.unique_periods,
@@ -357,6 +356,7 @@ grant execute on function
     treadle.limits_of, treadle.limit_key,
     -- metrics
     treadle.find_lanes, treadle.find_depths, treadle.count_statuses, treadle.count_lanes, treadle.shown_lanes, treadle.kept_depth, treadle.time_buckets,
+    treadle.find_group_jobs, treadle.is_muted,
     treadle.keeps_slots, treadle.blocked_by_jobs, treadle.is_waiting, treadle.is_satisfied, treadle.outcome_of, treadle.keeps_skipped,
     -- limits
     treadle.find_limits, treadle.limit_statuses, treadle.limit_kind,
@@ -394,6 +394,6 @@ grant execute on function
     treadle.resume, -- (owner)
     treadle.set_limit, -- (owner)
     treadle.reset_limit, -- (owner)
-    treadle.set_concurrency, -- (owner)
+    treadle.set_concurrency, treadle.mute_errors, -- (owner)
     treadle.held_jobs -- until version 0.3
     to treadle_operator;

@@ -92,6 +92,17 @@ class UnknownLimit(TreadleError, LookupError):
         self.name = name
 
 
+class UnknownErrorGroup(TreadleError, LookupError):
+    """There is no group of errors of this number."""
+
+    def __init__(self, group_id: object) -> None:
+        super().__init__(
+            f"there is no error group {shown(group_id)}; it is deleted 30 days after its last error; "
+            "`treadle errors` lists those that exist"
+        )
+        self.group_id = group_id
+
+
 class UnknownWorker(TreadleError, LookupError):
     """There is no live worker of this name."""
 
@@ -216,6 +227,11 @@ class NotAllowed(TreadleError):
 
 class DatabaseUnreachable(TreadleError):
     """No connection to PostgreSQL could be opened."""
+
+    def __init__(self, message: str, summary: str = "no connection to the database") -> None:
+        """`summary` names no server, so that it can be shown to anybody."""
+        super().__init__(message)
+        self.summary = summary
 
 
 class TooSlow(TreadleError):

@@ -8,7 +8,9 @@ import socket
 from collections.abc import Callable
 from importlib.metadata import version
 
+from treadle.db.queries import error_groups as group_queries
 from treadle.db.queries import worker as worker_queries
+from treadle.db.reconnecting import DatabaseUnavailable, ReconnectingConnection
 from treadle.words.clock import now
 from treadle.worker.job_slots import JobSlots
 from treadle.worker.options import Settings
@@ -27,6 +29,18 @@ def registration(worker_id: str, chosen: Settings, process_types: list[str]) -> 
         process_types,
         chosen.children,
     )
+
+
+async def register(
+    connection: ReconnectingConnection,
+    worker: worker_queries.Worker,
+    app_version: str | None,
+    unavailable: Callable[[DatabaseUnavailable | None], None],
+) -> None:
+    """Register the worker, and the version of the application that it runs."""
+    await connection.persist(worker_queries.register(worker), unavailable)
+    if app_version is not None:
+        await connection.persist(group_queries.register_version(worker.worker_id, app_version), unavailable)
 
 
 class LeaseWatch:

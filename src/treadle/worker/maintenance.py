@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from treadle.app.listeners import Listeners
 from treadle.db.queries import enqueueing
+from treadle.db.queries import error_groups as group_queries
 from treadle.db.queries import jobs as job_queries
 from treadle.db.queries import operations as operation_queries
 from treadle.db.queries import schedules as schedule_queries
@@ -26,8 +27,8 @@ from treadle.worker.services import Delay, Service
 TICK_EVERY = 0.5
 PRUNE_EVERY = 60.0
 COUNT_EVERY = 5.0
-# How often it really is, the database decides: count_depths.sql.
-DEPTHS_EVERY = 1.0
+# At first; then the database says when it is due.
+DEPTHS_EVERY = 2.0
 RECOVER_CLIENTS_EVERY = 60.0
 EXPIRE_EVERY = 10.0
 # Floors move only when jobs are claimed: there is no tick if the last claim is longer ago.
@@ -36,6 +37,7 @@ PRUNE_BATCH = 2000
 EXPIRE_BATCH = 1000
 SWEEP_BATCH = 100
 COUNT_BATCH, COUNT_LEAST = 100_000, 1_000
+GROUP_BATCH, GROUP_LEAST = 2_000, 20
 # How long one pass may take.
 PASS_SECONDS = 5.0
 
@@ -70,13 +72,17 @@ def services(
         await prune(connection, keep)
         await connection.run(schedule_queries.prune())
         await connection.run(enqueueing.prune_unique_periods())
+        await connection.run(group_queries.prune())
         await sweep(connection, grace)
 
     async def count_finished() -> None:
         await count(connection)
 
-    async def count_waiting() -> None:
-        await connection.run(operation_queries.count_depths())
+    async def count_deep() -> Delay:
+        return Delay(max(0.5, await connection.run(operation_queries.count_depths())))
+
+    async def count_failed() -> None:
+        await group_errors(connection)
 
     async def end_expired() -> Delay | None:
         following = await expire(connection)
@@ -88,7 +94,8 @@ def services(
         Service(recover_clients, RECOVER_CLIENTS_EVERY),
         Service(remove_old, PRUNE_EVERY),
         Service(count_finished, COUNT_EVERY),
-        Service(count_waiting, DEPTHS_EVERY),
+        Service(count_deep, DEPTHS_EVERY),
+        Service(count_failed, COUNT_EVERY),
         Service(end_expired, EXPIRE_EVERY),
     ]
 
@@ -177,6 +184,31 @@ async def count(connection: ReconnectingConnection, lag: timedelta | None = None
         if limit < COUNT_LEAST:
             raise
     return sum([await count(connection, lag, limit // 4) for _ in range(4)])
+
+
+async def group_errors(
+    connection: ReconnectingConnection, lag: timedelta | None = None, limit: int = GROUP_BATCH
+) -> int:
+    """Count the attempts that failed lately, by group: in batches, for at most 5 s; in smaller ones if the role has a
+    short statement_timeout."""
+    total, end = 0, time.monotonic() + PASS_SECONDS
+    while True:
+        try:
+            done = await connection.run(group_queries.group_errors(limit, lag))
+        except StatementCancelled:
+            if limit < GROUP_LEAST:
+                raise
+            limit //= 4
+            continue
+        total += done.counted
+        if not done.more or time.monotonic() >= end:
+            return total
+
+
+async def count_all(connection: ReconnectingConnection, lag: timedelta | None = None) -> None:
+    """Count what finished and what failed lately."""
+    await count(connection, lag)
+    await group_errors(connection, lag)
 
 
 async def sweep(connection: ReconnectingConnection, grace: timedelta) -> int:

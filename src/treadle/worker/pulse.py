@@ -22,8 +22,9 @@ from treadle.worker.job_slots import EventLoop, JobSlots
 CHECK_SECONDS = 0.2
 # Half a second before a worker is said to be stuck, its stacks are dumped, if it has not written one (watchdog.py).
 DUMP_SECONDS = STUCK_SECONDS - 0.5
-# How long the event loop may wait for a processor, as a part of the time, before that is the reason.
-STARVED = 0.5
+# The event loop has got no processor if it has waited for one for at least this part of the time, and has run for less
+# than so many seconds. That is enough for a pulse.
+WAITED, RAN_SECONDS = 0.5, 0.25
 
 
 class Kind(StrEnum):
@@ -40,6 +41,14 @@ class Stuck(NamedTuple):
     """The job that blocks the event loop, if it is known."""
     job_type: str | None = None
     stack: str | None = None
+
+
+class Scheduling(NamedTuple):
+    """Of a thread, in seconds."""
+
+    ran: float
+    waited: float
+    """It was ready to run, but had no processor."""
 
 
 class Silence:
@@ -67,7 +76,7 @@ class PulseWatch:
     def __init__(self, slots: JobSlots) -> None:
         self._slots = slots
         self._silence = Silence(2 * CHECK_SECONDS)
-        self._waited: float | None = None
+        self._before: Scheduling | None = None
         self._dumped = False
         self._continued: float | None = None
         self.stuck: Stuck | None = None
@@ -79,7 +88,7 @@ class PulseWatch:
         if seconds < 1:
             if self._slots.has_stack:  # of a silence that has ended
                 self._slots.stack = ""
-            self.stuck, self._waited, self._dumped, self._continued = None, None, False, None
+            self.stuck, self._before, self._dumped, self._continued = None, None, False, None
             return before is not None
         where = self._slots.event_loop
         if self.stuck is None and self._is_starved(where, seconds):
@@ -106,17 +115,15 @@ class PulseWatch:
                 self.stuck = self._blocked(pulse)
 
     def _is_starved(self, where: EventLoop, seconds: float) -> bool:
-        """Whether the event loop did not run because its thread got no processor. Then the silence begins anew."""
-        waited = seconds_waited(where)
-        if self._waited is None:
-            self._waited = waited
+        """Whether the event loop does not run because its thread gets no processor."""
+        current = scheduling(where)
+        if self._before is None:
+            self._before = current
             return False
-        if waited is None or seconds < DUMP_SECONDS:
+        if current is None or seconds < DUMP_SECONDS:
             return False
-        if waited - self._waited < STARVED * (seconds - 1):
-            return False
-        self._silence.seconds, self._waited = 1.0, waited
-        return True
+        waited, ran = current.waited - self._before.waited, current.ran - self._before.ran
+        return waited >= WAITED * (seconds - 1) and ran < RAN_SECONDS
 
     def _dump(self, where: EventLoop) -> None:
         """Let the process write its stacks, if it has not done so itself: a thread does not release the GIL."""
@@ -147,12 +154,13 @@ def is_stopped(process: int) -> bool:
         return False
 
 
-def seconds_waited(where: EventLoop) -> float | None:
-    """For how long the event loop's thread has been ready to run without a processor, in total. None: unknown."""
+def scheduling(where: EventLoop) -> Scheduling | None:
+    """How long the event loop's thread has run and waited, in total. None: the system does not say."""
     try:
         text = Path(f"/proc/{where.process}/task/{where.native_thread}/schedstat").read_text()
-        return int(text.split()[1]) / 1e9
-    except (OSError, IndexError, ValueError):
+        ran, waited = text.split()[:2]
+        return Scheduling(int(ran) / 1e9, int(waited) / 1e9)
+    except (OSError, ValueError):
         return None
 
 

@@ -1,7 +1,7 @@
 """The stack of the thread that blocks an event loop, as text: taken inside the process, or dumped by faulthandler.
 
-The frames of asyncio and of this package above the handler are left out. If the event loop's thread may be waiting for
-the GIL, the stacks of the other threads that do something follow: one of them has it.
+The frames of the program, of asyncio and of this package above the handler are left out. If the event loop's thread may
+be waiting for the GIL, the stacks of the other threads that do something follow: one of them has it.
 """
 
 import asyncio
@@ -25,6 +25,8 @@ _OURS = (
     *(str(_LIBRARY / name) for name in ("asyncio", "threading.py", "concurrent")),
     "<",
 )
+# Where asyncio calls what it runs. Above that is the program.
+_CALLBACKS = {("events.py", "_run"), ("runners.py", "run")}
 # A thread whose innermost frame is in one of these only waits for something to do.
 _IDLE = ("selectors.py", "threading.py", "thread.py", "queue.py", "watchdog.py")
 _THREAD = re.compile(r"^(?:Current thread|Thread) 0x([0-9a-f]+)", re.MULTILINE)
@@ -85,7 +87,9 @@ def _text(stacks: Mapping[int, Sequence[Line]], thread: int, dumped: bool = Fals
 
 
 def _format(stack: Sequence[Line], source: bool) -> str:
-    lines = list(dropwhile(lambda each: each.file.startswith(_OURS), stack)) or list(stack)
+    calls = [nth for nth, each in enumerate(stack) if (Path(each.file).name, each.function) in _CALLBACKS]
+    inside = stack[calls[-1] :] if calls else stack
+    lines = list(dropwhile(lambda each: each.file.startswith(_OURS), inside)) or list(stack)
     left_out = max(0, len(lines) - FRAMES)
     parts = []
     for nth, each in enumerate(lines):

@@ -36,7 +36,7 @@ from treadle.worker.due_check import DueCheck
 from treadle.worker.executor import Executor
 from treadle.worker.job_slots import JobSlots
 from treadle.worker.keeper import KeeperProcess
-from treadle.worker.lease import LeaseWatch, registration
+from treadle.worker.lease import LeaseWatch, register, registration
 from treadle.worker.log import forget_events, log_events
 from treadle.worker.log_capture import Capture
 from treadle.worker.lost_replies import LostReplies
@@ -107,7 +107,7 @@ class Worker:
         self._assemble(url, functions)
         self._capture.start(prints=any(each.policy.prints for each in functions.values()))
         began = now()
-        await self.connections.maintenance.persist(worker_queries.register(self.registration()), self.unavailable)
+        await register(self.connections.maintenance, self.registration(), self._app.version, self.unavailable)
         self.slots.renewed_at = began
         self._watchdog = Watchdog(self.slots, self.running.job_of)
         with suppress(DatabaseUnavailable):
@@ -202,7 +202,7 @@ class Worker:
             # Without other workers, nobody counts the last seconds later.
             alone = not len(self.notifications.peers)
             with suppress(DatabaseUnavailable):
-                await maintenance.count(self.connections.maintenance, timedelta(0) if alone else None)
+                await maintenance.count_all(self.connections.maintenance, timedelta(0) if alone else None)
             stopped = self._draining.claim_no_more()
 
     def registration(self) -> worker_queries.Worker:

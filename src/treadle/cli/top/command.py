@@ -25,8 +25,9 @@ CLOSING_SECONDS = 2.0
 def top(database_url: str | None, schema: str) -> None:
     """Monitor the whole queue live on one screen.
 
-    Shows rates, lanes, workers and running jobs with their progress, and has keys to sort, filter, pause a job type,
-    cancel or retry a job, and show its details. Press ? for help and q to quit. Requires the extra "treadle[top]".
+    Shows rates, waiting jobs, workers and running jobs with their progress, and has keys to sort, filter, pause a job
+    type, cancel or retry a job, and show its details. Press ? for help and q to quit. Requires the extra
+    "treadle[top]".
 
     \b
     treadle top

@@ -116,6 +116,15 @@ def find_jobs(
     return Query(_found("find_jobs"), {**params, "limit": limit, "payloads": payloads}, read, pinned=True)
 
 
+def find_jobs_by_id(ids: Sequence[UUID]) -> Query[list[JobSummary]]:
+    """Those of these jobs that exist, as rows of a list."""
+
+    def read(rows: Rows) -> list[JobSummary]:
+        return [_listed(row) for row in rows if row[6] is not None]
+
+    return Query(statement("found_by_id") + statement("find_jobs"), {"ids": list(ids)}, read)
+
+
 def count_matching_jobs(job_filter: JobFilter, after: str | None = None) -> Query[MatchCount]:
     """How many of the next EXAMINED_LIMIT jobs match."""
     order, params = _params(job_filter, after)

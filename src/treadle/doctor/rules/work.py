@@ -16,9 +16,9 @@ JITTER = 1.0
 def check_workers(context: Context, workers: Sequence[Worker]) -> list[Finding]:
     return [
         _silent(context, workers),
-        _stuck(context, workers),
         _outdated(context, workers),
         _clocks(context, workers),
+        _stuck(context, workers),
     ]
 
 

@@ -10,6 +10,7 @@ from treadle.web.dashboard.errors import HANDLERS, ErrorShield
 from treadle.web.dashboard.health import HealthCheck
 from treadle.web.dashboard.pages import (
     audit,
+    error_groups,
     forms,
     health,
     job,
@@ -35,9 +36,10 @@ def routes(app: Treadle, secrets: RoleSecrets | None = None) -> list[RouteSpec]:
         *assets.routes(),
         *([] if secrets is None else login.routes(secrets)),
         *overview.routes(app, readings),
-        *jobs.routes(app, searches),
+        *jobs.routes(app, searches, readings),
         *job.routes(app),
         *job_stream.routes(app, readings),
+        *error_groups.routes(app, readings),
         *schedules.routes(app, readings),
         *limits.routes(app, readings),
         *workers.routes(app, readings),

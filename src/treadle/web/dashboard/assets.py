@@ -14,7 +14,7 @@ _MEDIA_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg
 # style.css consists of these, in this order: a later rule overrides an earlier one.
 _STYLES = (
     *("base", "header", "controls", "tables", "overview", "charts", "jobs", "job"),
-    *("graph", "schedules", "limits", "health", "phone", "preferences"),
+    *("graph", "schedules", "limits", "errors", "health", "dialogs", "stale", "phone", "preferences"),
 )
 
 

@@ -12,16 +12,18 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from treadle.db.database import DatabaseError
 from treadle.web.dashboard.pages.formatting import sentence
 from treadle.web.dashboard.pages.rendering import HEADERS, page
-from treadle.web.dashboard.routes import CONTEXT_KEY, Context
+from treadle.web.dashboard.routes import CONTEXT_KEY, SAFE_METHODS, Context
 from treadle.web.dashboard.security.access import NOBODY
 from treadle.words.errors import (
     ActRepeated,
+    DatabaseUnreachable,
     InvalidArgument,
     InvalidPayload,
     JobNotFound,
     NotAllowed,
     TooSlow,
     TreadleError,
+    UnknownErrorGroup,
     UnknownLimit,
     UnknownSchedule,
     UnknownSignal,
@@ -45,7 +47,9 @@ _UNAVAILABLE = "the database is unavailable; see the server log"
 log = logging.getLogger("treadle")
 
 
-def error_response(request: Request, status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
+def error_response(
+    request: Request, status: int, message: str, headers: Mapping[str, str] | None = None, title: str | None = None
+) -> Response:
     """A page for browsers, JSON for everything else."""
     if "text/html" in request.headers.get("accept", "") and not _is_api(request):
         context = request.scope.get(CONTEXT_KEY) or Context(request, NOBODY, "", {})
@@ -53,9 +57,10 @@ def error_response(request: Request, status: int, message: str, headers: Mapping
             context,
             "error.html",
             status,
-            title=_TITLES.get(status, "Request failed"),
+            title=title or _TITLES.get(status, "Request failed"),
             message=sentence(message),
-            reloads=status == 503,
+            # After a failed change, loading the page again would make the change again.
+            reloads=status == 503 and request.method in SAFE_METHODS,
         )
         response.headers.update(headers or {})
         return response
@@ -110,6 +115,17 @@ def _handler(status: int, message: str | None = None) -> Callable[[Request, Exce
     return respond
 
 
+def _unreachable(request: Request, error: Exception) -> Response:
+    assert isinstance(error, DatabaseUnreachable)  # noqa: S101 - for the type checker
+    log.error("the dashboard failed to handle a request: %s", error)
+    return error_response(request, 503, error.summary)
+
+
+def _too_slow(request: Request, error: Exception) -> Response:
+    message = f"{masked(str(error))}. A table may be locked, or the server overloaded: the page Health shows why"
+    return error_response(request, 503, message, title="The database is too slow")
+
+
 def _is_api(request: Request) -> bool:
     path: str = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
     return path.startswith("/api/")
@@ -123,10 +139,12 @@ HANDLERS: Mapping[Any, Callable[[Request, Exception], Response]] = {
     UnknownSchedule: _handler(404),
     UnknownSignal: _handler(404),
     UnknownLimit: _handler(404),
+    UnknownErrorGroup: _handler(404),
     UnknownWorker: _handler(404),
     WrongStatus: _handler(409),
     ActRepeated: _handler(409),
-    TooSlow: _handler(503),
+    DatabaseUnreachable: _unreachable,
+    TooSlow: _too_slow,
     NotAllowed: _handler(503, "the dashboard's database user lacks a privilege; see the server log"),
     TreadleError: _handler(503, _UNAVAILABLE),
     DatabaseError: _handler(503, _UNAVAILABLE),

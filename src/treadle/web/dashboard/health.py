@@ -2,16 +2,21 @@
 
 import asyncio
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import NamedTuple
 
 from treadle.app import Treadle
+from treadle.db.queries.listing import get_clock
 from treadle.doctor import Finding
 from treadle.doctor.examine import aexamine
 from treadle.web.dashboard.redaction import redact_finding
+from treadle.words.errors import NotAllowed, SchemaError
 
 # An examination runs many queries, so reloading the page must not start another one each time.
 HEALTH_SECONDS = 10.0
+# An examination that takes longer is abandoned, and the next visitor starts another one.
+LONGEST_SECONDS = 30.0
 
 
 class HealthReport(NamedTuple):
@@ -38,13 +43,19 @@ class HealthCheck:
                 return self._latest
         return await asyncio.shield(task)
 
+    async def reach_database(self) -> None:
+        """Raises an error if the database does not answer: the findings may be older than an outage."""
+        with suppress(SchemaError, NotAllowed):  # which the findings explain
+            await self._app.database.aread(get_clock())
+
     def _current(self) -> asyncio.Task[HealthReport] | None:
         """The examination that is running, or that is not yet too old."""
         task = self._task
         # A task belongs to its event loop.
         if task is None or task.get_loop() is not asyncio.get_running_loop():
             return None
-        is_over = task.done() and (_failed(task) or time.monotonic() - self._began >= HEALTH_SECONDS)
+        age = time.monotonic() - self._began
+        is_over = age >= LONGEST_SECONDS or (task.done() and (_failed(task) or age >= HEALTH_SECONDS))
         return None if is_over else task
 
     def _start(self) -> asyncio.Task[HealthReport]:

@@ -7,6 +7,9 @@ from treadle.operations.metrics import MetricsPage
 from treadle.web.dashboard.routes import Context, RouteSpec
 from treadle.web.dashboard.security.access import Role
 
+# Prometheus waits this long by default.
+SCRAPE_SECONDS = 10.0
+
 
 def routes(app: Treadle) -> list[RouteSpec]:
     shown = MetricsPage(app.database)
@@ -14,4 +17,4 @@ def routes(app: Treadle) -> list[RouteSpec]:
     async def metrics(context: Context) -> Response:
         return Response(await shown.text(), headers={"content-type": shown.content_type})
 
-    return [RouteSpec("GET", "/metrics", metrics, Role.VIEWER, "Metrics for Prometheus")]
+    return [RouteSpec("GET", "/metrics", metrics, Role.VIEWER, "Metrics for Prometheus", seconds=SCRAPE_SECONDS)]

@@ -5,6 +5,7 @@ behind it therefore never runs before the visitor's role was checked and, for ch
 forgery. GET requests change nothing.
 """
 
+import asyncio
 import inspect
 import secrets
 from collections.abc import Awaitable, Callable
@@ -17,18 +18,22 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from treadle.db.patience import ON_SCREEN, patience
 from treadle.web.dashboard.request_body import Form, read_body
 from treadle.web.dashboard.security.access import NOBODY, Authorize, Role, Visitor, cleaned_name
 from treadle.web.dashboard.security.cookies import BROWSER, SESSION, get_cookie, set_cookie
 from treadle.web.dashboard.security.csrf import check_origin, check_token, csrf_token
 from treadle.web.dashboard.urls import mount_path
 from treadle.web.stream import EventStream
+from treadle.words.errors import DatabaseUnreachable
 
 Endpoint: TypeAlias = Callable[["Context"], Awaitable[Response]]
 
 SAFE_METHODS = {"GET", "HEAD"}
 # A stream ends after this time. The browser reconnects, which checks again whether the visitor still has access.
 STREAM_SECONDS = 600.0
+# How long a page may take to answer. After that the database is said not to answer.
+PAGE_SECONDS = 2.7
 # The key in the ASGI scope where the error handlers find the Context, to render an error page.
 CONTEXT_KEY = "treadle.context"
 
@@ -48,6 +53,8 @@ class RouteSpec(NamedTuple):
     """Of the API: the JSON request body."""
     query_model: type[BaseModel] | None = None
     """Of the API: the query parameters."""
+    seconds: float | None = None
+    """A GET is answered within this time; None: PAGE_SECONDS."""
 
 
 class Context(NamedTuple):
@@ -96,12 +103,26 @@ class ProtectedEndpoint:
             context = context._replace(form=form, json=json)
             if not visitor.by_token:
                 check_token(request.headers.get("x-csrf-token") or form.get("csrf_token", [""])[0], token)
-        response = await self.route.endpoint(context)
+        response = await self._respond_in_time(context)
         if isinstance(response, EventStream):
             response.max_seconds = STREAM_SECONDS
         if is_new and not visitor.by_token:
             set_cookie(request, response, BROWSER, browser)
         return response
+
+    async def _respond_in_time(self, context: Context) -> Response:
+        with patience(ON_SCREEN):
+            if self.route.method not in SAFE_METHODS:
+                return await self.route.endpoint(context)  # whoever makes a change wants to know whether it was made
+            responding = asyncio.ensure_future(self.route.endpoint(context))
+        # A page may need several reads, each within its own time limit. It is not cancelled: the driver would take
+        # seconds to cancel a statement if the server does not answer.
+        responding.add_done_callback(lambda task: task.cancelled() or task.exception())
+        seconds = self.route.seconds or PAGE_SECONDS
+        if not (await asyncio.wait({responding}, timeout=seconds))[0]:
+            message = f"the database has not answered for {seconds:.0f} seconds"
+            raise DatabaseUnreachable(message, message)
+        return responding.result()
 
     async def _visitor(self, request: Request) -> Visitor:
         result = self._authorize(request)

@@ -98,7 +98,7 @@ def _ahead(facts: Facts) -> str:
     number = facts.ahead.in_lane
     if not number:
         return ""
-    jobs = "1 job of its lane is" if number == 1 else f"{up_to(number, COUNT_LIMIT)} jobs of its lane are"
+    jobs = "1 similar job is" if number == 1 else f"{up_to(number, COUNT_LIMIT)} similar jobs are"
     return f"; {jobs} ahead of it"
 
 

@@ -67,8 +67,8 @@ def _ahead(facts: Facts) -> str:
         f"{limited(number, COUNT_LIMIT)} {where}"
         for number, where in (
             (ahead.higher_priority, "with a higher priority"),
-            (ahead.same_priority, "with the same priority in other lanes"),
-            (ahead.in_lane, "in its own lane"),
+            (ahead.same_priority, "with the same priority, of other types or queues"),
+            (ahead.in_lane, "of its type, queue and priority"),
         )
         if number
     ]

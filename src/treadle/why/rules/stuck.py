@@ -15,13 +15,14 @@ def workers_stuck(facts: Facts | ScheduleFacts) -> Reason | None:
         return None
     first = serving[0]
     assert first.stuck is not None  # noqa: S101 - for the type checker
-    one = len(serving) == 1
-    workers = "The only live worker that serves" if one else f"All {len(serving)} live workers that serve"
-    name = clipped(first.worker_id)
+    name, job_type, state = clipped(first.worker_id), clipped(facts.job_type), describe_stuck(first.stuck, facts.at)
+    sentence = f"The only live worker that serves the job type {job_type}, {name}, is stuck: {state}."
+    if len(serving) > 1:
+        workers = f"All {len(serving)} live workers that serve the job type {job_type}"
+        sentence = f"{workers} are stuck, such as {name}: {state}."
     return Reason(
         "workers_stuck",
-        f"{workers} the job type {clipped(facts.job_type)} {'is' if one else 'are'} stuck: "
-        f"{'' if one else 'of '}{name}{',' if one else ', for example,'} {describe_stuck(first.stuck, facts.at)}.",
+        sentence,
         unblock(first.stuck, first.host, first.pid),
         "is served only by workers that are stuck",
         {

@@ -1,4 +1,4 @@
-"""Depths of the queue, for the dashboard."""
+"""What the dashboard shows."""
 
 from typing import Any, ClassVar
 

@@ -12,6 +12,11 @@ begin
     where error.job_id = job.id
       and job.last_error is not null;
 
+    delete from treadle.grouped_errors as counted
+    using old_jobs as job
+    where counted.job_id = job.id
+      and job.last_error is not null;
+
     delete from treadle.events as event
     using old_jobs as job
     where event.job_id = job.id

@@ -21,13 +21,13 @@ from treadle.operations.ids import aresolve_id
 from treadle.operations.overview import aoverview
 from treadle.web.dashboard import actions
 from treadle.web.dashboard.actions import LimitAction
+from treadle.web.dashboard.api import error_operations, openapi
 from treadle.web.dashboard.api import graph_models as graph_responses
 from treadle.web.dashboard.api import limit_models as limit_responses
-from treadle.web.dashboard.api import openapi
 from treadle.web.dashboard.api import request_models as requests
 from treadle.web.dashboard.api import response_models as responses
 from treadle.web.dashboard.api.validation import read_body, read_query
-from treadle.web.dashboard.health import HealthCheck
+from treadle.web.dashboard.health import LONGEST_SECONDS, HealthCheck
 from treadle.web.dashboard.redaction import redact_details, redact_graph, redact_reason
 from treadle.web.dashboard.routes import Context, Endpoint, RouteSpec
 from treadle.web.dashboard.searches import Searches
@@ -202,10 +202,13 @@ def routes(app: Treadle, check: HealthCheck, searches: Searches) -> list[RouteSp
         get("/api/jobs/{id}", job, responses.JobDetails, "A job with its history"),
         get("/api/jobs/{id}/why", why, responses.Why, "Why a job is not running"),
         get("/api/jobs/{id}/graph", graph, graph_responses.Graph, "The jobs of a workflow, and which wait for which"),
-        get("/api/health", health, responses.Health, "Problems in the queue and its database"),
+        get("/api/health", health, responses.Health, "Problems in the queue and its database")._replace(
+            seconds=LONGEST_SECONDS
+        ),
         get("/api/schedules", schedules, responses.ScheduleList, "Schedules", requests.SchedulesQuery),
         get("/api/schedules/why", why_schedule, responses.Why, "Why a schedule does not run", requests.ScheduleQuery),
         get("/api/limits", limits, limit_responses.LimitList, "Limits, and keys of limits", requests.LimitsQuery),
+        *(get(*each) for each in error_operations.reads(app)),
         get("/api/workers", workers, responses.WorkerList, "Workers"),
         get("/api/names", names, responses.Names, "Names of job types, queues and workers", requests.NamesQuery),
         get("/api/pauses", pauses, responses.PauseList, "Pauses"),
@@ -223,6 +226,7 @@ def routes(app: Treadle, check: HealthCheck, searches: Searches) -> list[RouteSp
         ),
         post("/api/jobs/{id}/signal", signal, responses.SignalSent, actions.SIGNAL_SUMMARY, requests.SignalBody),
         post("/api/bulk", bulk, responses.BulkChange, "Change several jobs, one chunk per request", requests.BulkBody),
+        *(post(*each) for each in error_operations.changes(app)),
         post("/api/pauses", pause, responses.PauseChange, "Pause a job type or a queue", requests.PauseBody),
         post("/api/resumes", resume, responses.PauseChange, "Resume a job type or a queue", requests.ResumeBody),
         post(

@@ -24,6 +24,8 @@ _ACTIONS = {
     "run": ("Job enqueued", "Run now"),
     "set": ("Limit changed", "Change limit"),
     "reset": ("Limit reset", "Reset limit"),
+    "mute": ("Muted", "Mute"),
+    "unmute": ("Unmuted", "Unmute"),
 }
 _FAILURES = {
     "unfit": "the job's state does not allow it, or nothing would change",
@@ -34,6 +36,7 @@ _UNCHANGED = {
     "pause": "It is already paused.",
     "resume": "It is not paused.",
     "reset": "It was not changed.",
+    "unmute": "It is not muted.",
     "concurrency": "It is already the concurrency of this worker.",
 }
 _BULK_OUTCOMES = {

@@ -48,7 +48,7 @@ def routes(app: Treadle) -> list[RouteSpec]:
         action = _action(context)
         ids = [job_id(each) for each in context.form.get("ids", [])]
         reason, priority = context.field("reason"), _priority(context, action)
-        act = _act(context)
+        act = act_of(context)
         if ids:
             chunk = await actions.change_selected(app, context.visitor, action, ids, reason, priority, act)
         else:
@@ -119,7 +119,7 @@ def _action(context: Context) -> Action:
         raise InvalidArgument(f"action must be one of {', '.join(Action)}, got {shown(given)}") from None
 
 
-def _act(context: Context) -> UUID | None:
+def act_of(context: Context) -> UUID | None:
     """The number of the form: it can be submitted once."""
     given = context.field("act")
     try:
@@ -136,7 +136,7 @@ def _check_number(context: Context, action: Action) -> None:
     if not number or re.sub(r"[\s,.']", "", given or "") != number:
         raise InvalidArgument(
             f"to delete all matching jobs, type their number: expected {number or 'the number on the page'}, "
-            f"got {shown(given)}; nothing was deleted"
+            f"got {'nothing' if given is None else shown(given)}; nothing was deleted"
         )
 
 

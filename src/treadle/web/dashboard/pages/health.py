@@ -5,9 +5,10 @@ from typing import Any
 from starlette.responses import Response
 
 from treadle.doctor import worst
-from treadle.web.dashboard.health import HEALTH_SECONDS, HealthCheck, HealthReport
+from treadle.web.dashboard.health import HealthCheck, HealthReport
 from treadle.web.dashboard.pages.live.readings import Readings
 from treadle.web.dashboard.pages.live.regions import Regions, stream_regions
+from treadle.web.dashboard.pages.remedies import of_finding
 from treadle.web.dashboard.pages.rendering import fragment, page
 from treadle.web.dashboard.routes import Context, RouteSpec
 from treadle.web.dashboard.security.access import Role
@@ -17,7 +18,12 @@ PATIENCE = 1.0
 
 
 def template_values(report: HealthReport) -> dict[str, Any]:
-    return {"findings": report.findings, "worst": worst(report.findings), "examined_at": report.examined_at}
+    return {
+        "findings": report.findings,
+        "worst": worst(report.findings),
+        "examined_at": report.examined_at,
+        "remedies_of": of_finding,
+    }
 
 
 def render_regions(mount_path: str, role: Role, report: HealthReport) -> Regions:
@@ -27,11 +33,14 @@ def render_regions(mount_path: str, role: Role, report: HealthReport) -> Regions
 
 def routes(check: HealthCheck, readings: Readings) -> list[RouteSpec]:
     async def health(context: Context) -> Response:
-        return page(context, "health.html", **template_values(await check.report()))
+        return page(context, "health.html", **template_values(await check.report(PATIENCE)))
 
     async def live_health(context: Context) -> Response:
-        updates = readings.follow("health", lambda: check.report(PATIENCE), HEALTH_SECONDS)
-        return stream_regions(context, updates, render_regions)
+        return stream_regions(context, readings.follow("health", read), render_regions)
+
+    async def read() -> HealthReport:
+        await check.reach_database()
+        return await check.report(PATIENCE)
 
     return [
         RouteSpec("GET", "/health", health, Role.VIEWER, "Problems in the queue and its database"),

@@ -2,21 +2,25 @@
 
 import re
 from contextlib import suppress
+from typing import Any
 from uuid import UUID
 
 from starlette.responses import RedirectResponse, Response
 
 from treadle.app import Treadle
+from treadle.db.queries.error_groups import get_group_of_job
 from treadle.operations.details import aget_details
 from treadle.operations.graph import aget_graph, aget_neighbours
 from treadle.operations.ids import aresolve_id
+from treadle.web.dashboard.pages.copying import job_commands
 from treadle.web.dashboard.pages.graph import draw_graph
 from treadle.web.dashboard.pages.graph_drawing import Drawing
+from treadle.web.dashboard.pages.reasons import find_reason
+from treadle.web.dashboard.pages.remedies import of_reason
 from treadle.web.dashboard.pages.rendering import fragment, page
-from treadle.web.dashboard.redaction import redact_details, redact_neighbours, redact_reason
+from treadle.web.dashboard.redaction import redact_details, redact_neighbours
 from treadle.web.dashboard.routes import Context, RouteSpec
 from treadle.web.dashboard.security.access import Role
-from treadle.why.explain import awhy
 from treadle.why.reason import Reason
 from treadle.words.changes import Action
 from treadle.words.errors import JobNotFound, TooSlow
@@ -45,6 +49,18 @@ def render_state(mount_path: str, role: Role, snapshot: JobSnapshot) -> str:
     return fragment(mount_path, role, "parts/state.html", snapshot=snapshot)
 
 
+def render_why(mount_path: str, role: Role, reason: Reason | None, snapshot: JobSnapshot) -> str:
+    return fragment(mount_path, role, "parts/why.html", **why_values(reason, snapshot))
+
+
+def why_values(reason: Reason | None, snapshot: JobSnapshot) -> dict[str, Any]:
+    return {
+        "why": reason,
+        "remedies": [] if reason is None else of_reason(reason, snapshot.id),
+        "is_workflow": snapshot.job_type == WORKFLOW,
+    }
+
+
 def page_state(snapshot: JobSnapshot) -> str:
     """When this value changes, the script reloads the whole page; otherwise it replaces only the live parts."""
     parts = (
@@ -69,15 +85,6 @@ def possible_actions(job: JobRow, snapshot: JobSnapshot) -> list[Action]:
 
 
 def routes(app: Treadle) -> list[RouteSpec]:
-    async def _why(snapshot: JobSnapshot) -> Reason | None:
-        if snapshot.status.finished:
-            return None
-        with suppress(JobNotFound, TooSlow):
-            reason = await awhy(app.database, snapshot.id)
-            # That a job runs, the page says anyway; not that its worker is stuck or lost.
-            return None if reason.name == "running" else redact_reason(reason)
-        return None
-
     async def _drawing(role: Role, found: JobRow) -> Drawing | None:
         if found.job_type != WORKFLOW:
             return None
@@ -107,12 +114,13 @@ def routes(app: Treadle) -> list[RouteSpec]:
             cursor=_cursor(events, details.logs),
             page_state=page_state(snapshot),
             possible=[each.value for each in possible_actions(details.job, snapshot)],
-            why=await _why(snapshot),
+            **why_values(await find_reason(app, snapshot), snapshot),
             signal=_signal(details.job),
-            is_workflow=details.job.job_type == WORKFLOW,
             drawing=await _drawing(role, details.job),
             neighbours=redact_neighbours(role, neighbours),
             max_neighbours=NEIGHBOURS,
+            error_group=await app.database.aread(get_group_of_job(details.job.id)) if details.errors else None,
+            commands=job_commands(app.database.schema, details.job.id, role, context.url("")),
         )
 
     return [RouteSpec("GET", "/jobs/{id}", job, Role.VIEWER, "A job")]

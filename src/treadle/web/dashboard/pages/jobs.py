@@ -13,11 +13,16 @@ from treadle.db.queries.listing import estimate_jobs, find_jobs, has_payload_ind
 from treadle.db.queries.overview import Names, find_names
 from treadle.db.queries.snapshots import find_snapshots
 from treadle.operations.bulk import acount, lists
-from treadle.web.dashboard.filters import filter_of, filter_parameters, fixed_parameters
+from treadle.web.dashboard.filters import filter_of, filter_parameters, fixed_parameters, read_filter
+from treadle.web.dashboard.pages.copying import list_commands
+from treadle.web.dashboard.pages.live.job_list import LiveLists
+from treadle.web.dashboard.pages.live.readings import Readings
 from treadle.web.dashboard.pages.rendering import page
+from treadle.web.dashboard.redaction import may_see_payloads
 from treadle.web.dashboard.routes import Context, RouteSpec
 from treadle.web.dashboard.searches import Searches
 from treadle.web.dashboard.security.access import Role
+from treadle.web.stream import EventStream
 from treadle.words.changes import Action
 from treadle.words.errors import TooSlow
 from treadle.words.listing import HELD, JobFilter, JobSummary, Listing
@@ -52,7 +57,22 @@ class Progress(NamedTuple):
     """The parameters of the link that continues."""
 
 
-def routes(app: Treadle, searches: Searches) -> list[RouteSpec]:
+def routes(app: Treadle, searches: Searches, readings: Readings) -> list[RouteSpec]:
+    live_lists = LiveLists(app, readings)
+
+    async def live(context: Context) -> Response:
+        shown, role = _shown(context), context.visitor.role
+        is_search = filter_of(context).is_search  # refuses what is not a filter before the stream begins
+        parameters = tuple(filter_parameters(context).values())
+
+        async def find() -> Listing:
+            # Read again each time: 2h ago is another time then.
+            return await searches.find(app.database, role, read_filter(*parameters), None, PAGE_SIZE)
+
+        key = (*parameters, may_see_payloads(role))
+        # A search takes too long to be repeated, and the script has added its later pages.
+        return EventStream(live_lists.frames(key, None if is_search else find, shown, (context.url(""), role)))
+
     async def list_jobs(context: Context) -> Response:
         job_filter, after = filter_of(context), context.field("after")
         found = await searches.find(app.database, context.visitor.role, job_filter, after, PAGE_SIZE)
@@ -71,6 +91,10 @@ def routes(app: Treadle, searches: Searches) -> list[RouteSpec]:
             names=names,
             periods=PERIODS,
             most=MOST_FOUND,
+            commands=list_commands(
+                app.database.schema, job_filter, filter_parameters(context), context.visitor.role, context.url("")
+            ),
+            shown=".".join(job.id.hex for job in found.jobs),
             statuses=STATUSES,
             after=context.field("after"),
             bulk_actions=[(action.value, name) for action, name in BULK_ACTIONS.items()],
@@ -131,6 +155,7 @@ def routes(app: Treadle, searches: Searches) -> list[RouteSpec]:
 
     return [
         RouteSpec("GET", "/jobs", list_jobs, Role.VIEWER, "Jobs"),
+        RouteSpec("GET", "/live/jobs", live, Role.VIEWER, "Live updates of a list of jobs"),
         RouteSpec("GET", "/bulk", confirm_bulk, Role.OPERATOR, "Confirm a bulk change"),
     ]
 
@@ -138,6 +163,15 @@ def routes(app: Treadle, searches: Searches) -> list[RouteSpec]:
 def number_of(context: Context, name: str) -> int | None:
     given = context.field(name) or ""
     return int(given) if re.fullmatch("[0-9]{1,12}", given, re.ASCII) else None
+
+
+def _shown(context: Context) -> frozenset[UUID]:
+    """The jobs on the page."""
+    given = [each for each in (context.field("shown") or "").split(".") if each][:PAGE_SIZE]
+    try:
+        return frozenset(map(UUID, given))
+    except ValueError:
+        raise HTTPException(400, "shown must be job ids, separated by full stops") from None
 
 
 def _ids(context: Context) -> list[str] | None:

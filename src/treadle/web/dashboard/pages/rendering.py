@@ -8,6 +8,7 @@ from starlette.responses import HTMLResponse
 
 from treadle.web.dashboard.pages import formatting
 from treadle.web.dashboard.pages.charts import brief
+from treadle.web.dashboard.pages.remedies import linked
 from treadle.web.dashboard.routes import Context
 from treadle.web.dashboard.security.access import Role
 from treadle.words.formatting import count, facts, pace, printable, rate, short_id
@@ -25,6 +26,7 @@ _templates.filters |= {
     "count": count,
     "facts": facts,
     "line": printable,
+    "linked": linked,
     "lines": formatting.lines,
     "masked": masked,
     "pace": pace,
@@ -33,6 +35,8 @@ _templates.filters |= {
     "short": short_id,
     "utc": formatting.utc,
 }
+# Of a block that is rendered without its page, the imports at the top of the file are missing.
+_templates.globals["ui"] = _templates.get_template("macros.html").module
 
 HEADERS = {
     "content-security-policy": (
@@ -67,10 +71,18 @@ def page(context: Context, template: str, status: int = 200, **values: Any) -> H
 
 def fragment(mount_path: str, role: Role, template: str, **values: Any) -> str:
     """Renders a template. What depends on the browser must come in `values`; the rest depends on the role only."""
+    return _templates.get_template(template).render(**_common_values(mount_path, role), **values)
 
+
+def content(mount_path: str, role: Role, template: str, **values: Any) -> str:
+    """The content of a page, without what surrounds it: for the live updates of the whole page."""
+    found = _templates.get_template(template)
+    return "".join(found.blocks["main"](found.new_context({**_common_values(mount_path, role), **values})))
+
+
+def _common_values(mount_path: str, role: Role) -> dict[str, Any]:
     def url(path: str, **query: object) -> str:
         given = {name: value for name, value in query.items() if value is not None}
         return f"{mount_path}{path}{'?' if given else ''}{urlencode(given, doseq=True)}"
 
-    is_operator = role >= Role.OPERATOR
-    return _templates.get_template(template).render(url=url, is_operator=is_operator, **values)
+    return {"url": url, "is_operator": role >= Role.OPERATOR}

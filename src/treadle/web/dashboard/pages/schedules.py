@@ -12,6 +12,7 @@ from treadle.web.dashboard import actions
 from treadle.web.dashboard.actions import SCHEDULE_SUMMARIES, ScheduleAction
 from treadle.web.dashboard.pages.live.readings import Readings
 from treadle.web.dashboard.pages.live.regions import Regions, stream_regions
+from treadle.web.dashboard.pages.remedies import of_schedule_reason
 from treadle.web.dashboard.pages.rendering import fragment, page
 from treadle.web.dashboard.redaction import redact_reason
 from treadle.web.dashboard.routes import Context, Endpoint, RouteSpec
@@ -104,6 +105,7 @@ def routes(app: Treadle, readings: Readings) -> list[RouteSpec]:
             schedule=schedule._replace(error=masked(schedule.error)),
             row=row,
             why=why,
+            remedies=of_schedule_reason(why, name),
             back=f"/schedule?{urlencode({'name': name})}",
         )
 

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from treadle.app import Treadle
 from treadle.web.dashboard.pages.graph import RenderedGraphs
-from treadle.web.dashboard.pages.job import id_of, page_state, render_state
+from treadle.web.dashboard.pages.job import id_of, page_state, render_state, render_why
 from treadle.web.dashboard.pages.live.jobs import Deleted, JobPage, JobUpdate, LiveJobs
 from treadle.web.dashboard.pages.live.readings import Readings
 from treadle.web.dashboard.pages.rendering import fragment
@@ -34,24 +34,28 @@ def routes(app: Treadle, readings: Readings) -> list[RouteSpec]:
         async with aclosing(live.follow(page)) as updates:
             async for update in updates:
                 if isinstance(update, JobUpdate):
-                    job = update.job._replace(at=update.job.run_at)  # a later clock alone is not a change
+                    # A later clock alone is not a change.
+                    job = update.job._replace(at=update.job.run_at), update.why, update.has_reason
                     if job == sent and not (update.events or update.logs or update.graph):
                         yield frame("regions", {"at": update.job.at, "html": {}})
                         continue
                     sent = job
                     yield frame("job", await _rendered_job(context, update), update.cursor)
+                elif isinstance(update, Deleted):
+                    yield frame("deleted", {})
                 else:
-                    yield frame("deleted" if isinstance(update, Deleted) else "unavailable", {})
+                    yield frame("unavailable", {"reason": update.reason})
         yield frame("end", {})
 
     async def _rendered_job(context: Context, given: JobUpdate) -> dict[str, object]:
         root, role = context.url(""), context.visitor.role
         graph = {} if given.graph is None else {"graph": await graphs.get(role, root, given.graph)}
-        update = masked(given._replace(graph=None))
+        why = {"why-region": render_why(root, role, given.why, given.job)} if given.has_reason else {}
+        update = masked(given._replace(graph=None, why=None))
         return {
             "at": update.job.at,
             "state": page_state(update.job),
-            "html": {"job-state": render_state(root, role, update.job), **graph},
+            "html": {"job-state": render_state(root, role, update.job), **why, **graph},
             "append": {
                 "events": fragment(root, role, "parts/events.html", events=update.events),
                 "logs": fragment(root, role, "parts/logs.html", logs=update.logs),

@@ -11,6 +11,8 @@ from treadle.db.queries import logs as log_queries
 from treadle.db.queries import snapshots as snapshot_queries
 from treadle.web.dashboard.pages.live.graphs import LiveGraphs
 from treadle.web.dashboard.pages.live.readings import Readings, Unavailable
+from treadle.web.dashboard.pages.live.reasons import LiveReasons
+from treadle.why.reason import Reason
 from treadle.words.graph import WORKFLOW, Graph
 from treadle.words.record import LogLine, RecordedEvent
 from treadle.words.snapshot import JobSnapshot
@@ -29,6 +31,9 @@ class JobUpdate(NamedTuple):
     """Where the page that receives it continues after a reconnect."""
     graph: Graph | None = None
     """Of a workflow: its graph, if the page does not have it yet."""
+    why: Reason | None = None
+    """Why it is not running, if that was read since the page was opened."""
+    has_reason: bool = False
 
 
 class Deleted(NamedTuple):
@@ -52,7 +57,7 @@ class JobPage:
         self.line = max([self.line, *(each.number for each in logs)])
         graph = None if update.graph is self.graph else update.graph
         self.graph = update.graph
-        return JobUpdate(update.job, events, logs, f"{self.event}.{self.line}", graph)
+        return update._replace(events=events, logs=logs, cursor=f"{self.event}.{self.line}", graph=graph)
 
 
 class LiveJobs:
@@ -61,6 +66,7 @@ class LiveJobs:
         self._readings = readings
         self._pages: set[JobPage] = set()
         self._graphs = LiveGraphs(app)
+        self._reasons = LiveReasons(app)
 
     async def follow(self, page: JobPage) -> AsyncGenerator[JobUpdate | Unavailable | Deleted, None]:
         """Updates until the job has finished."""
@@ -100,9 +106,10 @@ class LiveJobs:
         workflows = {each.id: each for each in jobs.values() if each.job_type == WORKFLOW}
         ended = [each.id for each in workflows.values() if each.status.finished]
         graphs = await self._graphs.update(workflows, ended)
-        return {
-            each: JobUpdate(jobs[each], events.get(each, []), logs.get(each, []), graph=graphs.get(each))
-            if each in jobs
-            else Deleted()
-            for each in ids
-        }
+        reasons = await self._reasons.update(jobs.values())
+
+        def update(job: JobSnapshot) -> JobUpdate:
+            found = JobUpdate(job, events.get(job.id, []), logs.get(job.id, []), graph=graphs.get(job.id))
+            return found._replace(why=reasons.get(job.id), has_reason=job.id in reasons)
+
+        return {each: update(jobs[each]) if each in jobs else Deleted() for each in ids}

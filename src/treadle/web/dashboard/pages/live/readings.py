@@ -12,7 +12,8 @@ from contextlib import suppress
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from treadle.db.database import DatabaseError
-from treadle.words.errors import TreadleError
+from treadle.db.patience import ON_SCREEN, patience
+from treadle.words.errors import DatabaseUnreachable, TooSlow, TreadleError
 
 log = logging.getLogger("treadle")
 
@@ -32,6 +33,8 @@ Value = TypeVar("Value")
 
 class Unavailable(NamedTuple):
     """The database cannot be read at the moment."""
+
+    reason: str = "the database does not answer"
 
 
 class Reading(Generic[Value]):
@@ -123,18 +126,30 @@ class Readings:
     async def _read(self, topic: Topic[Any], turns: asyncio.Semaphore) -> bool:
         try:
             async with turns:
-                value = await topic.read()
+                with patience(ON_SCREEN):
+                    value = await topic.read()
         except Exception as error:  # of any kind: a bug for one page must not stop the updates of all others
             if not self._failing:
                 expected = isinstance(error, TreadleError | DatabaseError | OSError)
                 log.warning("the dashboard cannot update open pages: %s", error, exc_info=not expected)
             self._failing = True
-            topic.send(Unavailable())
+            topic.send(Unavailable(summary_of(error)))
             return False
         self._failing = False
         topic.rounds += 1
         topic.send(Reading(value))
         return True
+
+
+def summary_of(error: Exception) -> str:
+    """What is wrong, in words that anybody may see. The details are in the log."""
+    if isinstance(error, DatabaseUnreachable):
+        return error.summary
+    if isinstance(error, TooSlow):
+        return "the database takes too long to answer; a table may be locked"
+    if isinstance(error, DatabaseError | OSError):
+        return "no connection to the database"
+    return "the dashboard failed to read the database; see the server log"
 
 
 def put(inbox: asyncio.Queue[Any], update: object) -> None:

@@ -42,7 +42,7 @@ async def _frames(
     async with aclosing(updates):
         async for update in updates:
             if isinstance(update, Unavailable):
-                yield frame("unavailable", {})
+                yield frame("unavailable", {"reason": update.reason})
                 continue
             kind = mount_path, role
             regions: Regions = update.rendered(kind, lambda value: render(mount_path, role, value))

@@ -5,6 +5,7 @@ import { $ } from "./dom.js";
 function enableThemeButton() {
   const button = $("#theme");
   button.hidden = false;
+  if ($("#show-palette")) $("#show-palette").hidden = false;
   button.addEventListener("click", () => {
     const theme = document.documentElement.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
     const next = theme === "dark" ? "light" : "dark";

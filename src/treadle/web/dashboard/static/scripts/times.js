@@ -14,13 +14,15 @@ const SECONDS = { ...MINUTES, second: "2-digit" };
 const DATE = { month: "short", day: "numeric" };
 const formatted = (moment, options) => new Intl.DateTimeFormat("en", options).format(moment);
 
+export const clockTime = (moment) => formatted(moment, SECONDS);
+
 function relative(seconds) {
   if (Math.abs(seconds) < 1) return "now";
   const [unit, size] = UNITS.find(([, size]) => Math.abs(seconds) >= size) || UNITS[3];
   return RELATIVE.format(Math.round(seconds / size), unit).replace(".", "");
 }
 
-function duration(seconds) {
+export function duration(seconds) {
   const whole = Math.max(0, Math.floor(seconds));
   const two = (number) => String(number).padStart(2, "0");
   if (whole < 60) return `${whole}s`;

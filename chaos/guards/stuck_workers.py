@@ -1,0 +1,99 @@
+"""Workers whose event loop does not run."""
+
+from chaos.guards.mutant import FUNCTIONS, WORKER, Mutant, test
+
+PULSE, SHOWN = "worker/pulse", "web/workers"
+
+MUTANTS = [
+    Mutant(
+        "time in which the supervisor could not look does not make a worker stuck",
+        f"{WORKER}/pulse.py",
+        "self.seconds += min(passed, self._longest)",
+        "self.seconds += passed",
+        test(PULSE, "test_time_in_which_nobody_could_look_does_not_count"),
+    ),
+    Mutant(
+        "a worker without a processor is not stuck",
+        f"{WORKER}/pulse.py",
+        "return waited >= WAITED * (seconds - 1) and ran < RAN_SECONDS",
+        "return False",
+        test(PULSE, "test_a_worker_without_a_processor_is_not_stuck"),
+    ),
+    Mutant(
+        "a busy worker that does not answer is stuck, even if it waits for a processor most of the time",
+        f"{WORKER}/pulse.py",
+        "return waited >= WAITED * (seconds - 1) and ran < RAN_SECONDS",
+        "return waited >= WAITED * (seconds - 1)",
+        test(PULSE, "test_a_worker_without_a_processor_is_not_stuck"),
+    ),
+    Mutant(
+        "the stack of an earlier silence is not shown for a later one",
+        f"{WORKER}/pulse.py",
+        "if self._slots.has_stack:  # of a silence that has ended",
+        "if False:",
+        test(PULSE, "test_the_stack_of_a_silence_that_has_ended_is_forgotten"),
+    ),
+    Mutant(
+        "a worker that has ended is not stuck",
+        f"{WORKER}/pulse.py",
+        "seconds = self._silence.look(pulse, moment) if pulse else 0.0",
+        "seconds = self._silence.look(pulse, moment)",
+        test(PULSE, "test_a_worker_is_stuck_after_three_seconds_without_a_pulse_until_the_next"),
+    ),
+    Mutant(
+        "a process that was continued has time to give a sign",
+        f"{WORKER}/pulse.py",
+        "if moment - self._continued > STUCK_SECONDS:",
+        "if True:",
+        test(PULSE, "test_a_stopped_process_that_goes_on_has_time_to_give_a_sign"),
+    ),
+    Mutant(
+        "a report that failed is not sent again and again",
+        f"{WORKER}/keeper.py",
+        "await within(self._changed.wait(), every - (now() - began))",
+        "await within(self._changed.wait(), 0.1 if self._unreported else every - (now() - began))",
+        test(PULSE, "test_no_statement_is_added_while_the_event_loop_runs"),
+    ),
+    Mutant(
+        "a report that failed is not forgotten",
+        f"{WORKER}/keeper.py",
+        "                    self._unreported.add(worker_id)\n\n",
+        "                    pass\n\n",
+        test(PULSE, "test_no_statement_is_added_while_the_event_loop_runs"),
+    ),
+    Mutant(
+        "no secret is in the stack that a worker writes",
+        f"{WORKER}/watchdog.py",
+        "redacted(stacks.write(sys._current_frames(), thread, job))",
+        "stacks.write(sys._current_frames(), thread, job)",
+        test(PULSE, "test_a_worker_in_a_program_is_watched_by_its_keeper"),
+    ),
+    Mutant(
+        "a worker that starts again is not stuck",
+        f"{FUNCTIONS}/public/register_worker.sql",
+        "        stuck_since = null,\n",
+        "",
+        test(SHOWN, "test_the_stack_of_a_stuck_worker_is_masked"),
+    ),
+    Mutant(
+        "prefetched jobs take no slots",
+        "src/treadle/db/queries/overview.py",
+        "min(worker.holds - apart, worker.concurrency)",
+        "(worker.holds - apart)",
+        test(SHOWN, "test_prefetched_jobs_take_no_slots"),
+    ),
+    Mutant(
+        "a lost worker is shown while it has jobs",
+        "src/treadle/sql/queries/find_recent_workers.sql",
+        "   or worker.lease is not null and claimed.jobs > 0\n",
+        "",
+        test(SHOWN, "test_lost_workers_are_shown_for_a_day_with_what_became_of_their_jobs"),
+    ),
+    Mutant(
+        "a stuck worker has no free slots",
+        "src/treadle/why/facts.py",
+        "return self.serves and self.slots != 0 and self.stuck is None",
+        "return self.serves and self.slots != 0",
+        test("why/rules", "test_only_workers_that_are_not_stuck_have_free_slots"),
+    ),
+]

@@ -1,0 +1,53 @@
+"""A shorter patience for people who wait in front of a screen, on the same pools that the application uses.
+
+    with patience(ON_SCREEN):
+        await database.aread(query)  # fails within a few seconds instead of half a minute
+
+It holds for everything that is called within the block, and for the tasks and threads that are started there. What
+workers and applications do at the same time keeps its own limits.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import NamedTuple
+
+
+class Patience(NamedTuple):
+    """In seconds."""
+
+    connection: float
+    """How long to wait for a connection, whether the server is away or all connections are in use."""
+    answer: float
+    """How long a read may take."""
+    lock: float
+    """How long a change waits for a lock. It is not made if it does not get the lock in time."""
+
+    @property
+    def statement(self) -> float:
+        """Less than `answer`, so that the server's own error, which says more, arrives first."""
+        return self.answer - 0.5
+
+
+ON_SCREEN = Patience(connection=2.0, answer=3.0, lock=2.0)
+
+_current: ContextVar[Patience | None] = ContextVar("treadle_patience", default=None)
+
+
+def current() -> Patience | None:
+    return _current.get()
+
+
+@contextmanager
+def patience(limits: Patience) -> Iterator[None]:
+    token = _current.set(limits)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def shortened(seconds: float) -> float:
+    """The time limit of a read, which is `seconds` unless the patience is shorter."""
+    limits = current()
+    return seconds if limits is None else min(seconds, limits.statement)

@@ -1,0 +1,43 @@
+"""Why the jobs whose pages are open do not run: read again every few seconds."""
+
+import asyncio
+from collections.abc import Iterable
+from uuid import UUID
+
+from treadle.app import Treadle
+from treadle.web.dashboard.pages.reasons import find_reason
+from treadle.why.reason import Reason
+from treadle.words.snapshot import JobSnapshot
+from treadle.words.status import Status
+
+# A job that runs rarely has a reason to show: that its worker is stuck, or lost.
+REASON_SECONDS = 3.0
+RUNNING_SECONDS = 10.0
+# A reason takes two queries. With many open pages it is read less often.
+MAX_PER_ROUND = 3
+
+
+class LiveReasons:
+    def __init__(self, app: Treadle) -> None:
+        self._app = app
+        self._known: dict[UUID, Reason | None] = {}
+        self._due: dict[UUID, float] = {}
+
+    async def update(self, jobs: Iterable[JobSnapshot]) -> dict[UUID, Reason | None]:
+        """The newest reasons. The page of a job has one when it is opened, so the first is read a while later."""
+        clock = asyncio.get_running_loop().time
+        open_jobs = {each.id: each for each in jobs if not each.status.finished}
+        for gone in self._due.keys() - open_jobs.keys():
+            del self._due[gone]
+            self._known.pop(gone, None)
+        for each in open_jobs.values():
+            self._due.setdefault(each.id, clock() + _seconds(each))
+        late = sorted((due, each) for each, due in self._due.items() if due <= clock())
+        for _, job_id in late[:MAX_PER_ROUND]:
+            self._known[job_id] = await find_reason(self._app, open_jobs[job_id])
+            self._due[job_id] = clock() + _seconds(open_jobs[job_id])
+        return dict(self._known)
+
+
+def _seconds(job: JobSnapshot) -> float:
+    return RUNNING_SECONDS if job.status is Status.RUNNING else REASON_SECONDS
