@@ -26,7 +26,8 @@ def top(database_url: str | None, schema: str) -> None:
     """Monitor the whole queue live on one screen.
 
     Shows rates, waiting jobs, workers and running jobs with their progress, and has keys to sort, filter, pause a job
-    type, cancel or retry a job, and show its details. Press ? for help and q to quit. Requires the extra "treadle[top]".
+    type, cancel or retry a job, and show its details. Press ? for help and q to quit. Requires the extra
+    "treadle[top]".
 
     \b
     treadle top
