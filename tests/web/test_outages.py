@@ -64,8 +64,10 @@ def test_every_surface_says_within_seconds_that_the_database_does_not_answer(
             assert time.monotonic() - began < MOST_SECONDS
             for path in PAGES:
                 status, seconds, text = scene.get(path)
-                assert (path, status) == (path, 503)
                 assert seconds < 6, path
+                if fault == "locked" and path == "/audit":
+                    continue  # it does not read the table of jobs
+                assert (path, status) == (path, 503)
                 assert "database" in text
         for tab in tabs:
             expect(tab.locator("#stale")).to_be_hidden()
