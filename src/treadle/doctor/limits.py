@@ -36,6 +36,14 @@ class Limits(NamedTuple):
     """A statement_timeout or lock_timeout below this interrupts claims and maintenance."""
     short_idle: float = 60
 
+    blocked: float = 2
+    """How long a session may lock a table of the queue."""
+    blocked_rows: float = 10
+    """How long another session may wait for the row of a job."""
+    recent_failures: float = 900
+    """The time whose failures are compared with the time before it."""
+    past_failures: float = 86_400
+
     silence: float = 30
     """How long after its lease a worker may be left unrecovered."""
     client_silence: float = 3600

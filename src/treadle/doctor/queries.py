@@ -31,6 +31,8 @@ from treadle.doctor.facts import (
     WaitingLimit,
     Worker,
 )
+from treadle.doctor.lock_facts import TableBlocker
+from treadle.doctor.work_facts import FailureRate
 
 # The settings that the rules need.
 SETTINGS = (
@@ -73,6 +75,17 @@ def get_database_ages() -> Query[list[DatabaseAge]]:
 
 def find_vacuum_blockers() -> Query[list[VacuumBlocker]]:
     return Query(statement("find_vacuum_blockers"), {}, lambda rows: [VacuumBlocker._make(row) for row in rows])
+
+
+def find_table_blockers() -> Query[list[TableBlocker]]:
+    """It reads no table of the queue, so it does not wait for a lock."""
+    return Query(statement("find_table_blockers"), {}, lambda rows: [TableBlocker._make(row) for row in rows])
+
+
+def find_failure_rates(recent: float, past: float) -> Query[list[FailureRate]]:
+    """Of the types of which an attempt has failed in the last `recent` seconds."""
+    params = {"recent": recent, "past": past}
+    return Query(statement("find_failure_rates"), params, lambda rows: [FailureRate._make(row) for row in rows])
 
 
 def find_replication_slots() -> Query[list[ReplicationSlot]]:
@@ -134,6 +147,10 @@ def find_overdue_jobs(seconds: float) -> Query[list[OverdueJob]]:
 def find_quiet_workers(seconds: float) -> Query[list[QuietWorker]]:
     params = {"seconds": seconds}
     return Query(statement("find_quiet_workers"), params, lambda rows: [QuietWorker._make(row) for row in rows])
+
+
+def use_indexes() -> Query[None]:
+    return Query(statement("use_indexes"), {}, lambda _: None)
 
 
 def wait(seconds: float) -> Query[None]:

@@ -13,15 +13,8 @@ def check_lanes(
     context: Context, workers: Sequence[Worker], lanes: Sequence[DueLane], pauses: Sequence[Pause]
 ) -> list[Finding]:
     live = [each for each in workers if each.live]
-    # A client that claims through the SQL functions does not register the types that it takes.
-    unknown = any(each.job_types is None for each in live)
-    unserved = [
-        each
-        for each in lanes
-        if each.due >= context.limits.unserved[0]
-        and not any(serves(worker, each) for worker in live)
-        and not any(pauses_lane(pause, each) for pause in pauses)
-    ]
+    unknown = claims_by_hand(live)
+    unserved = unserved_lanes(live, [each for each in lanes if each.due >= context.limits.unserved[0]], pauses)
     if not unserved:
         return [ok("unserved_lanes", "Every lane with due jobs has a worker.")]
     types = sorted({each.job_type for each in unserved})
@@ -31,7 +24,8 @@ def check_lanes(
     return [
         Finding(
             "unserved_lanes",
-            Severity.NOTE if unknown else severity,
+            # Without any worker, nothing at all is done.
+            Severity.NOTE if unknown else severity if live else Severity.CRITICAL,
             "Jobs are due, but no live worker serves their type and queue."
             if live
             else "Jobs are due, but there are no live workers.",
@@ -44,6 +38,20 @@ def check_lanes(
             "If a type was renamed, keep its old name: @app.job(aliases=[…]). If the jobs are not needed, cancel them.",
         )
     ]
+
+
+def unserved_lanes(live: Sequence[Worker], lanes: Sequence[DueLane], pauses: Sequence[Pause]) -> list[DueLane]:
+    """Those that none of these workers serves, unless they are paused."""
+    return [
+        each
+        for each in lanes
+        if not any(serves(worker, each) for worker in live) and not any(pauses_lane(pause, each) for pause in pauses)
+    ]
+
+
+def claims_by_hand(live: Sequence[Worker]) -> bool:
+    """Whether a client may take any type: one that claims through the SQL functions does not register its types."""
+    return any(each.job_types is None for each in live)
 
 
 def check_pauses(context: Context, server: Server, lanes: Sequence[DueLane], pauses: Sequence[Pause]) -> list[Finding]:

@@ -1,0 +1,62 @@
+"""Job types that fail more often than they used to."""
+
+import shlex
+from collections.abc import Sequence
+from math import sqrt
+
+from treadle.doctor.finding import Context, Finding, Severity, highest, ok
+from treadle.doctor.text import lines, literal
+from treadle.doctor.work_facts import FailureRate
+from treadle.words.formatting import span
+
+# With fewer attempts, a share says little.
+LEAST_ATTEMPTS, LEAST_ERRORS, LEAST_PAST = 20, 10, 50
+# So many standard deviations above the past share are not chance.
+DEVIATIONS = 4
+# By so much, in addition: with very many attempts, any difference is significant.
+LEAST_RISE = 0.05
+
+
+def check_failure_rates(context: Context, rates: Sequence[FailureRate]) -> list[Finding]:
+    bad = [(severity, each) for each in rates if (severity := failure_severity(each)) is not Severity.OK]
+    if not bad:
+        return [ok("failure_rates", "No job type fails more often than it used to.")]
+    bad.sort(key=lambda each: (-each[0].rank, -each[1].share))
+    recent, past = (span(seconds) for seconds in (context.limits.recent_failures, context.limits.past_failures))
+    return [
+        Finding(
+            "failure_rates",
+            highest(*(severity for severity, _ in bad)),
+            f"Job types fail more often than they used to, in the last {recent}.",
+            lines([described(each, past) for _, each in bad]),
+            f"Look at their errors: treadle jobs --status failed --type {shlex.quote(bad[0][1].job_type)}\n"
+            "Then undo what changed, such as a deployment, or mend the service that they call. To keep jobs from using "
+            f"up their attempts meanwhile: select {context.schema}.pause(p_job_type => {literal(bad[0][1].job_type)});",
+        )
+    ]
+
+
+def failure_severity(rate: FailureRate) -> Severity:
+    if rate.attempts < LEAST_ATTEMPTS or rate.errors < LEAST_ERRORS:
+        return Severity.OK
+    if rate.past_attempts < LEAST_PAST:
+        # Without a past, it is only known that it fails.
+        return Severity.NOTE if rate.share >= 0.5 else Severity.OK
+    # As if one more attempt had failed: a type that never failed may fail once in a while.
+    usual = (rate.past_errors + 1) / (rate.past_attempts + 1)
+    deviation = sqrt(usual * (1 - usual) * (1 / rate.attempts + 1 / rate.past_attempts)) if usual < 1 else 0.0
+    rise = rate.share - usual
+    # Twice as many fail, or half as many succeed.
+    doubled = rate.share >= 2 * usual or 1 - rate.share <= (1 - usual) / 2
+    return Severity.WARNING if doubled and rise >= max(LEAST_RISE, DEVIATIONS * deviation) else Severity.OK
+
+
+def described(rate: FailureRate, past: str) -> str:
+    now = f"{rate.job_type}: {rate.share:.0%} of {rate.attempts:,} attempts failed"
+    if rate.past_attempts < LEAST_PAST:
+        return f"{now}; there are too few earlier attempts to compare with"
+    return f"{now}, before that {percent(rate.past_share)} of {rate.past_attempts:,} (in {past})"
+
+
+def percent(share: float) -> str:
+    return f"{share:.1%}" if 0 < share < 0.1 else f"{share:.0%}"
