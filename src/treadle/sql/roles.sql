@@ -101,7 +101,7 @@ grant select, delete on -- register_worker() deletes what was set for an earlier
     treadle.worker_concurrency
     to treadle_worker;
 grant select, insert, update, delete on
-    treadle.minutes, treadle.totals,
+    treadle.minutes, treadle.totals, treadle.spans, treadle.worker_starts,
     treadle.schedules,
     treadle.occurrences
     to treadle_worker;
@@ -233,7 +233,7 @@ grant execute on function
     treadle.recover_stale_jobs,
     treadle.prune_jobs,
     treadle.sweep_stored,
-    treadle.count_minutes, treadle.count_by_bucket, treadle.add_counts,
+    treadle.count_minutes, treadle.sum_minutes, treadle.count_by_bucket, treadle.add_counts,
     treadle.tick,
     treadle.move_due_jobs,
     treadle.reset_floors,
@@ -300,7 +300,7 @@ grant select on
     treadle.worker_concurrency,
     treadle.pauses,
     treadle.audit,
-    treadle.minutes, treadle.totals,
+    treadle.minutes, treadle.totals, treadle.spans, treadle.worker_starts,
     treadle.meter,
     treadle.occurrences,
     treadle.expiries,

@@ -1,10 +1,12 @@
 """The state of the whole queue. No query counts the table: the cost does not depend on the number of jobs."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import NamedTuple
 
+from treadle.db.queries.throughput import Chart as Chart
+from treadle.db.queries.throughput import get_throughput as get_throughput
 from treadle.db.query import Query, Rows, call, statement
-from treadle.words.overview import Span, WorkerRow
+from treadle.words.overview import WorkerRow
 from treadle.words.status import Status
 
 
@@ -26,15 +28,6 @@ class SampledCount(NamedTuple):
     priority: int | None
     jobs: int
     exact: bool
-
-
-class Chart(NamedTuple):
-    at: datetime
-    """Now, by the database's clock."""
-    counted: datetime
-    """Finished jobs are counted up to this time."""
-    step: int
-    spans: list[Span]
 
 
 def find_lanes() -> Query[list[LaneDepth]]:
@@ -73,27 +66,3 @@ def count_jobs_bounded() -> Query[dict[Status, tuple[int, bool]]]:
 def find_recent_workers() -> Query[list[WorkerRow]]:
     """Live workers, and those lost within the last hour."""
     return Query(statement("find_recent_workers"), {}, lambda rows: [WorkerRow._make(row) for row in rows])
-
-
-def get_throughput(window: int, step: int, job_type: str | None = None) -> Query[Chart]:
-    """The last `window` seconds in consecutive spans of `step` seconds."""
-
-    def read(rows: Rows) -> Chart:
-        now, counted = rows[0][:2]
-        known = {row[2]: _span(row[2:]) for row in rows if row[2] is not None}
-        end = int(now.timestamp()) // step * step
-        begin = int((now - timedelta(seconds=window)).timestamp()) // step * step
-        moments = [datetime.fromtimestamp(each, UTC) for each in range(begin, end + 1, step)]
-        nothing = (0, 0, 0, 0, None, None, None, None)
-        return Chart(now, counted, step, [known.get(at) or Span(at, *nothing) for at in moments])
-
-    return Query(statement("get_throughput"), {"window": window, "step": step, "job_type": job_type}, read)
-
-
-def _span(row: tuple[object, ...]) -> Span:
-    at, completed, failed, cancelled, errors, waited, waited_most, ran, ran_most = row
-    if not completed:
-        return Span._make((at, completed, failed, cancelled, errors, None, None, None, None))
-    return Span._make(
-        (at, completed, failed, cancelled, errors, waited / completed, waited_most, ran / completed, ran_most)  # type: ignore[operator]
-    )
