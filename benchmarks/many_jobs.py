@@ -96,7 +96,8 @@ OTHER_TABLES = [
     select 'host-' || n, interval '1 day', '{{send_email,resize_image,import_rows,sync_account}}', 100, 'host-' || n, n
     from generate_series(0, {WORKERS - 1}) as n""",
     """insert into treadle.errors (job_id, attempt, failed_at, worker_id, error, traceback, lease, started_at)
-    select id, attempt, finished_at, worker_id, last_error, 'Traceback (most recent call last): …', 1, started_at
+    select id, attempt, finished_at - (3 - attempt) * interval '1 second', worker_id, last_error,
+        'Traceback (most recent call last): …', 1, started_at
     from (select * from treadle.jobs where status = 'failed' order by finished_at desc limit 20000) as job,
         generate_series(1, 3) as attempt""",
     """insert into treadle.events (job_id, number, job_type, attempt, lease, sequence, happened_at, name, data)

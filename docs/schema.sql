@@ -241,9 +241,19 @@ COMMENT ON FUNCTION treadle.confirm_blocked() IS 'Trigger: at commit, unblocks a
 
 COMMENT ON FUNCTION treadle.count_by_bucket(p_seconds double precision[]) IS 'How many of these times, in seconds, lie in each bucket of time_buckets().';
 
+COMMENT ON FUNCTION treadle.count_depths(p_limit integer, p_keep interval) IS 'Counts lanes and finished jobs that are too many to be counted whenever somebody looks, and keeps how many jobs waited in each minute. Returns how many jobs it counted. Workers call it every few seconds.';
+
+COMMENT ON FUNCTION treadle.count_lanes(p_lanes treadle.lane[], p_starts timestamp with time zone[], p_known bigint[], p_budget integer, OUT depths bigint[], OUT counted_to integer[]) IS 'Counts the jobs of lanes within a budget, which is shared by the lanes that need it.';
+
 COMMENT ON FUNCTION treadle.count_minutes(p_lag interval, p_limit integer, p_keep interval) IS 'Counts the jobs that finished since the last call in "treadle".minutes and "treadle".totals, for charts and metrics. Returns how many of its rows changed. Workers call it every few seconds.';
 
 COMMENT ON FUNCTION treadle.count_pending(p_name character varying, p_per character varying, p_key character varying, p_most integer) IS 'How many of the jobs that a limit is for, or of one value of its "per", wait; counted up to p_most.';
+
+COMMENT ON FUNCTION treadle.count_segments(p_status character varying, p_lane treadle.lane, p_start timestamp with time zone, p_now timestamp with time zone, p_limit bigint) IS 'Counts again what may have changed in a lane, or among the jobs of a finished status. Returns how many it counted.';
+
+COMMENT ON FUNCTION treadle.count_span(p_status character varying, p_lane treadle.lane, p_from timestamp with time zone, p_to timestamp with time zone, p_limit integer, OUT jobs bigint, OUT first timestamp with time zone, OUT last timestamp with time zone) IS 'Counts up to p_limit jobs of a lane, or of a finished status, from p_from to before p_to.';
+
+COMMENT ON FUNCTION treadle.count_statuses(p_most integer) IS 'How many jobs there are by status, and how many are blocked: exact, or as workers counted them at counted_at. Pending jobs: see find_depths().';
 
 COMMENT ON FUNCTION treadle.decide_check(p_check bigint, p_ids uuid[], p_ended boolean, p_past uuid, p_limit integer) IS 'Decides about the jobs of a row of dependency_checks, and deletes it, or leaves what is left.';
 
@@ -333,6 +343,8 @@ COMMENT ON FUNCTION treadle.find_claimable(p_job_type character varying, p_queue
 
 COMMENT ON FUNCTION treadle.find_claimed_jobs(p_worker_id character varying) IS 'The jobs that a worker has claimed.';
 
+COMMENT ON FUNCTION treadle.find_depths(p_budget integer) IS 'How many jobs wait, by queue, type and priority: exact, or as workers counted them at counted_at; when the first is or was due, and whether they are paused.';
+
 COMMENT ON FUNCTION treadle.find_due_schedules(p_limit integer, p_declared character varying[]) IS 'Schedules that are due or have no time yet, and the next one. p_declared: of those in code, only the ones with these digests.';
 
 COMMENT ON FUNCTION treadle.find_ended(p_ids uuid[]) IS 'Deprecated: use find_finished(). Dropped in version 0.3.';
@@ -401,6 +413,8 @@ COMMENT ON FUNCTION treadle.job_status(p_id uuid) IS 'The status of a job as of 
 
 COMMENT ON FUNCTION treadle.jobs_ahead(p_id uuid, p_limit integer) IS 'How many jobs the live workers that serve this one would claim before it: in its lane, in other lanes of its priority, in lanes of higher priority; p_limit + 1 at most in all.';
 
+COMMENT ON FUNCTION treadle.keep_depth(p_status character varying, p_lane treadle.lane, p_starts_at timestamp with time zone, p_jobs bigint, p_counted_at timestamp with time zone) IS 'Writes how many jobs a segment of a lane, or of a finished status, has.';
+
 COMMENT ON FUNCTION treadle.keep_logs(p_worker_id character varying, p_ids uuid[], p_leases bigint[], p_owners integer[], p_sequences integer[], p_levels integer[], p_loggers text[], p_messages text[], p_ages double precision[], p_head integer, p_tail integer) IS 'Writes the log lines of a worker''s jobs, fenced by their lease numbers, and keeps the first and the last lines of each job. Returns the ids of the jobs that were accepted.';
 
 COMMENT ON FUNCTION treadle.keep_worker() IS 'Trigger: keeps the row of a worker with a lease while it has jobs.';
@@ -428,6 +442,8 @@ COMMENT ON FUNCTION treadle.keeps_slots() IS 'The bit of jobs.keeps that says: t
 COMMENT ON FUNCTION treadle.keeps_steps() IS 'The bit of jobs.keeps that says: this job has steps.';
 
 COMMENT ON FUNCTION treadle.keeps_watchers() IS 'The bit of jobs.keeps that says: jobs wait for the end of this one.';
+
+COMMENT ON FUNCTION treadle.kept_depth(p_status character varying, p_lane treadle.lane) IS 'How many jobs a lane has, or there are of a status that is not pending, as workers counted them last.';
 
 COMMENT ON FUNCTION treadle.key_rank(p_status character varying, p_holds smallint) IS 'The rank of an unfinished job among those with its key: 0 running, 1 next to run, 2 blocked.';
 
@@ -617,7 +633,7 @@ COMMENT ON FUNCTION treadle.safe_floor(p_lane treadle.lane, p_safe treadle.ticks
 
 COMMENT ON FUNCTION treadle.safe_tick(p_snapshot pg_snapshot) IS 'A tick such that every transaction that has ended since the last tick has seen what was visible to it.';
 
-COMMENT ON FUNCTION treadle.sample_jobs(p_pages integer) IS 'Estimates the number of jobs by status, and of the pending ones by lane, from a sample of p_pages pages.';
+COMMENT ON FUNCTION treadle.sample_jobs(p_pages integer) IS 'Deprecated: use count_statuses() and find_depths(). Dropped in version 0.3.';
 
 COMMENT ON FUNCTION treadle.save_checkpoint(p_id uuid, p_checkpoint jsonb, p_lease bigint, p_worker_id character varying) IS 'Saves the checkpoint of a job for its next attempt. Returns false if the claim is lost.';
 
@@ -642,6 +658,8 @@ COMMENT ON FUNCTION treadle.settle_jobs(p_worker_id character varying, p_ids uui
 COMMENT ON FUNCTION treadle.settle_waiting(p_ids uuid[], p_past uuid) IS 'Frees or stops jobs that wait for others, or watches the next that they wait for.';
 
 COMMENT ON FUNCTION treadle.settle_workflows(p_ids uuid[], p_past uuid) IS 'Lets workflows begin or end, or watches another of their jobs.';
+
+COMMENT ON FUNCTION treadle.shown_lanes(p_safe treadle.ticks, p_limit integer) IS 'The lanes that were used last, and where to start to count their jobs.';
 
 COMMENT ON FUNCTION treadle.slots_in_use(p_jobs uuid[], p_leases bigint[], p_weights integer[]) IS 'Those of the listed jobs that are still claimed or running under the same lease.';
 
@@ -812,6 +830,42 @@ ALTER TABLE treadle.dependency_checks ALTER COLUMN id ADD GENERATED ALWAYS AS ID
     NO MAXVALUE
     CACHE 1
 );
+
+CREATE SEQUENCE treadle.depth_clock
+    START WITH 0
+    INCREMENT BY 1
+    MINVALUE 0
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE TABLE treadle.depth_history (
+    minute timestamp with time zone NOT NULL,
+    queue character varying(50) NOT NULL,
+    job_type character varying(50) NOT NULL,
+    jobs bigint NOT NULL
+);
+
+COMMENT ON TABLE treadle.depth_history IS 'How many jobs waited at the beginning of each minute, by queue and type; in the row with empty names, all of them. A minute without that row was not counted.';
+
+CREATE TABLE treadle.depths (
+    status character varying(20) NOT NULL,
+    queue character varying(50) NOT NULL,
+    job_type character varying(50) NOT NULL,
+    priority integer NOT NULL,
+    partition character varying(500) NOT NULL COLLATE pg_catalog."C",
+    starts_at timestamp with time zone NOT NULL,
+    jobs bigint,
+    counted_at timestamp with time zone NOT NULL
+)
+WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0');
+
+COMMENT ON TABLE treadle.depths IS 'How many jobs there are in lanes that are too deep to be counted whenever somebody looks, and of each status of finished jobs, divided by time. See count_depths().';
+
+COMMENT ON COLUMN treadle.depths.status IS 'For finished jobs there is no lane: queue, type and partition are empty.';
+
+COMMENT ON COLUMN treadle.depths.starts_at IS 'The jobs from this time (run_at, or finished_at) to the next row are counted here.';
+
+COMMENT ON COLUMN treadle.depths.jobs IS 'Null: not counted yet.';
 
 CREATE TABLE treadle.errors (
     job_id uuid NOT NULL,
@@ -1395,6 +1449,12 @@ ALTER TABLE ONLY treadle.dependencies
 
 ALTER TABLE ONLY treadle.dependency_checks
     ADD CONSTRAINT dependency_checks_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY treadle.depth_history
+    ADD CONSTRAINT depth_history_pkey PRIMARY KEY (minute, queue, job_type);
+
+ALTER TABLE ONLY treadle.depths
+    ADD CONSTRAINT depths_pkey PRIMARY KEY (status, queue, job_type, priority, partition, starts_at);
 
 ALTER TABLE ONLY treadle.errors
     ADD CONSTRAINT errors_pkey PRIMARY KEY (job_id, failed_at);

@@ -11,7 +11,7 @@ from rich.text import Text
 from treadle.cli.options import as_json, database_url, opened, schema
 from treadle.cli.output import COLOURS, Column, heading, jsonable, print_json, screen, show_table, write
 from treadle.operations.overview import overview
-from treadle.words.formatting import age, countdown, printable, rate, span
+from treadle.words.formatting import age, countdown, estimated, printable, rate, span
 from treadle.words.overview import Lane, Overview, Span, Total, WorkerRow
 
 MINUTES = (1, 15, 60)
@@ -55,8 +55,9 @@ class Last(NamedTuple):
 def stats(as_json: bool, database_url: str | None, schema: str) -> None:
     """Show statistics of the queue.
 
-    Prints the number of jobs by status, how many finished recently, the waiting jobs of each lane, and the workers. ≈
-    marks an estimate: large tables are not counted.
+    Prints the number of jobs by status, how many finished recently, the waiting jobs by type, queue and priority, and
+    the workers. ≈ marks an estimate: large numbers are counted by workers, some seconds ago. A + after a number means
+    that no worker has counted, and there are at least so many.
 
     \b
     treadle stats
@@ -67,7 +68,7 @@ def stats(as_json: bool, database_url: str | None, schema: str) -> None:
     lasts = [last(current.spans, minutes) for minutes in MINUTES]
     if as_json:
         made = jsonable(current._asdict())
-        del made["spans"], made["step"]
+        del made["spans"], made["step"], made["running"]
         print_json(made | {"last": [each._asdict() for each in lasts]})
         return
     show_stats(screen(), current, lasts)
@@ -120,7 +121,7 @@ def show_stats(console: Console, current: Overview, lasts: Sequence[Last]) -> No
         )
     ]
     show_table(console, table, rows)
-    heading(console, "lanes")
+    heading(console, "waiting jobs")
     if lanes := [each for each in current.lanes if each.depth]:
         show_table(console, LANES, [lane_row(each, current.at) for each in lanes[:SHOWN]])
         if len(lanes) > SHOWN:
@@ -135,7 +136,7 @@ def show_stats(console: Console, current: Overview, lasts: Sequence[Last]) -> No
 
 
 def number(total: Total) -> str:
-    return f"{'' if total.exact else '≈'}{total.jobs:,}"
+    return estimated(f"{total.jobs:,}", total.exact, total.counted_at)
 
 
 def lane_row(lane: Lane, now: datetime) -> list[str | Text]:
@@ -151,7 +152,7 @@ def lane_row(lane: Lane, now: datetime) -> list[str | Text]:
         printable(lane.job_type),
         printable(lane.queue),
         str(lane.priority),
-        number(Total(lane.depth, lane.exact)),
+        number(Total(lane.depth, lane.exact, lane.counted_at)),
         oldest,
         Text(", ".join(notes), style="yellow" if lane.paused or not lane.served else ""),
     ]

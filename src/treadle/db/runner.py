@@ -37,12 +37,14 @@ class Clamped(TimestamptzLoader):
             return EARLIEST if text.startswith(b"-") or text.endswith(b"BC") else LATEST
 
 
-def read_settings(seconds: float) -> bytes:
+def read_settings(seconds: float, one_snapshot: bool = False) -> bytes:
     """The settings of a read: read-only, with a time limit and a pinned search path. Sequential scans are off, so that
     a generic or outdated estimate never reads a whole table; JIT is off, which would compile for 500 ms what runs for
-    2 ms."""
+    2 ms. With `one_snapshot`, all statements of the transaction see the same state: not in a transaction that has begun
+    before."""
+    level = "isolation level repeatable read, " if one_snapshot else ""
     return f"""\
-set transaction read only;
+set transaction {level}read only;
 {PINNED_LOCALLY};
 set local statement_timeout = {round(seconds * 1000)};
 set local enable_seqscan = off;

@@ -11,8 +11,9 @@ from treadle.db.database import Database, DatabaseError
 from treadle.db.queries import metrics as metric_queries
 from treadle.db.queries import overview as overview_queries
 from treadle.db.queries.metrics import DatabaseMetrics, TypeTotals
-from treadle.db.queries.overview import Chart, LaneDepth
+from treadle.db.queries.overview import Chart, Counts, LaneDepth
 from treadle.db.query import Query
+from treadle.operations.overview import JobCounts, count_jobs, count_queries
 from treadle.words.errors import TreadleError
 from treadle.words.metrics import CONTENT_TYPE, Metric, Sample, exposition, histogram
 from treadle.words.overview import WorkerRow
@@ -69,42 +70,53 @@ def _up(value: int) -> Metric:
 def _queries() -> list[Query[Any]]:
     return [
         overview_queries.get_throughput(60, 60),
-        overview_queries.find_lanes(),
+        *count_queries(),
         metric_queries.find_totals(),
-        overview_queries.find_recent_workers(),
         metric_queries.get_database_metrics(),
     ]
 
 
 def _metrics(
     chart: Chart,
-    lanes: Sequence[LaneDepth],
-    totals: Sequence[TypeTotals],
+    depths: Sequence[LaneDepth],
+    counts: Counts,
     workers: Sequence[WorkerRow],
+    totals: Sequence[TypeTotals],
     database: DatabaseMetrics,
 ) -> list[Metric]:
-    return [*_waiting(chart, lanes), *_finished(totals), *_workers(workers), *_database(chart, database)]
+    counted = count_jobs(depths, counts, workers, chart.at)
+    return [*_jobs(chart, counted), *_finished(totals), *_workers(workers), *_database(chart, database)]
 
 
-def _waiting(chart: Chart, lanes: Sequence[LaneDepth]) -> list[Metric]:
-    """By queue and type; lanes of several priorities are added up."""
+def _jobs(chart: Chart, counted: JobCounts) -> list[Metric]:
+    """Waiting jobs by queue and type; those of several priorities are added up."""
+    totals = counted.totals.items()
     depth: dict[tuple[str, str], int] = {}
     age: dict[tuple[str, str], float] = {}
-    capped: dict[tuple[str, str], bool] = {}
+    estimated: dict[tuple[str, str], bool] = {}
     paused: dict[tuple[str, str], bool] = {}
-    for lane in lanes:
+    for lane in counted.lanes:
         place = lane.queue, lane.job_type
         depth[place] = depth.get(place, 0) + lane.depth
-        due = 0.0 if lane.due_first is None else max(0.0, (chart.at - lane.due_first).total_seconds())
+        due = 0.0 if lane.due_since is None else max(0.0, (chart.at - lane.due_since).total_seconds())
         age[place] = max(age.get(place, 0.0), due)
-        capped[place] = capped.get(place, False) or not lane.exact
+        estimated[place] = estimated.get(place, False) or not lane.exact
         paused[place] = paused.get(place, False) or lane.paused
     return [
+        Metric(
+            "treadle_jobs", "gauge", "Jobs by status.", [Sample({"status": name}, each.jobs) for name, each in totals]
+        ),
+        Metric(
+            "treadle_jobs_is_estimated",
+            "gauge",
+            "1: treadle_jobs is not exact, because there are too many to count.",
+            [Sample({"status": name}, int(not each.exact)) for name, each in totals],
+        ),
         _by_type("treadle_jobs_waiting", "Pending jobs that can be claimed, now or later.", depth),
         _by_type(
-            "treadle_jobs_waiting_is_capped",
-            "1: there are more jobs than treadle_jobs_waiting says, because counting stops at a limit.",
-            capped,
+            "treadle_jobs_waiting_is_estimated",
+            "1: treadle_jobs_waiting is not exact, because there are too many to count.",
+            estimated,
         ),
         _by_type("treadle_oldest_due_seconds", "For how long the oldest due job has waited.", age),
         _by_type("treadle_paused", "1: jobs are not started, because they are paused.", paused),

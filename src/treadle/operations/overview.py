@@ -1,70 +1,99 @@
-"""The state of the whole queue, for the command line and the dashboard. No statement scans the whole table."""
+"""The state of the whole queue. The command line, the dashboard and metrics show these numbers. No statement scans the
+whole table."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
 
 from treadle.db.database import Database
 from treadle.db.queries import operations as operation_queries
 from treadle.db.queries import overview as overview_queries
-from treadle.db.queries.overview import Chart, LaneDepth, SampledCount
+from treadle.db.queries import snapshots as snapshot_queries
+from treadle.db.queries.overview import Chart, Counts, LaneDepth
 from treadle.db.query import Query
 from treadle.words.changes import Pause
 from treadle.words.overview import Lane, Overview, Total, WorkerRow
+from treadle.words.snapshot import JobSnapshot
 from treadle.words.status import Status
 
 # The windows of the charts that are offered, in seconds, and the length of a span in each.
 STEPS = {3600: 60, 21_600: 300, 86_400: 900, 604_800: 7200}
+# The throughput is that of a minute, whatever the charts show.
+RATE_STEP, RATE_WINDOW = 60, 120
 
 
-def overview(database: Database, window: int = 3600) -> Overview:
-    """The overview, with charts of the last `window` seconds, which is one of STEPS."""
-    return _together(*database.read_together(_queries(window)))
+class JobCounts(NamedTuple):
+    """How many jobs there are."""
+
+    lanes: list[Lane]
+    """Waiting jobs by queue, type and priority, most first."""
+    totals: dict[Status, Total]
 
 
-async def aoverview(database: Database, window: int = 3600) -> Overview:
-    return _together(*await database.aread_together(_queries(window)))
+def overview(database: Database, window: int = 3600, running: int = 0) -> Overview:
+    """The overview, with charts of the last `window` seconds, one of STEPS, and up to `running` running jobs."""
+    return _together(*database.read_together(_queries(window, running)))
 
 
-def _queries(window: int) -> list[Query[Any]]:
+async def aoverview(database: Database, window: int = 3600, running: int = 0) -> Overview:
+    return _together(*await database.aread_together(_queries(window, running)))
+
+
+def _queries(window: int, running: int) -> list[Query[Any]]:
     return [
         overview_queries.get_throughput(window, STEPS[window]),
-        overview_queries.find_lanes(),
-        overview_queries.find_recent_workers(),
+        overview_queries.get_throughput(RATE_WINDOW, RATE_STEP),
+        *count_queries(),
         operation_queries.find_pauses(),
-        overview_queries.count_sampled_jobs(),
-        overview_queries.count_jobs_bounded(),
+        snapshot_queries.find_snapshots([], running),
     ]
+
+
+def count_queries() -> list[Query[Any]]:
+    """What count_jobs() needs, to be read together: in one snapshot the numbers agree with each other."""
+    return [
+        overview_queries.find_depths(),
+        overview_queries.count_statuses(),
+        overview_queries.find_recent_workers(),
+    ]
+
+
+def count_jobs(depths: Iterable[LaneDepth], counts: Counts, workers: Sequence[WorkerRow], now: datetime) -> JobCounts:
+    lanes = [_lane(each, workers, now) for each in depths]
+    lanes.sort(key=lambda lane: (-lane.depth, -lane.priority, lane.job_type, lane.queue))
+    waiting = [Total(lane.depth, lane.exact, lane.counted_at) for lane in lanes]
+    pending = _sum([*waiting, counts.blocked])
+    return JobCounts(lanes, {status: counts.totals.get(status, pending) for status in Status})
 
 
 def _together(
     chart: Chart,
-    lanes: Sequence[LaneDepth],
+    recent: Chart,
+    depths: Sequence[LaneDepth],
+    counts: Counts,
     workers: list[WorkerRow],
     pauses: list[Pause],
-    sampled: Sequence[SampledCount],
-    few: dict[Status, tuple[int, bool]],
+    running: list[JobSnapshot],
 ) -> Overview:
-    waiting = {(each.queue, each.job_type, each.priority): each.jobs for each in sampled if each.queue is not None}
-    shown = []
-    for lane in lanes:
-        guess = lane.depth if lane.exact else max(lane.depth, waiting.get(lane[:3], 0))
-        due = lane.due_first is not None and lane.due_first <= chart.at
-        shown.append(
-            Lane(
-                lane.queue,
-                lane.job_type,
-                lane.priority,
-                guess,
-                lane.exact,
-                lane.due_first if due else None,
-                None if due else lane.due_first,
-                lane.paused,
-                any(_serves(worker, lane) for worker in workers),
-            )
-        )
-    shown.sort(key=lambda lane: (-lane.depth, -lane.priority, lane.job_type, lane.queue))
-    totals = _totals(sampled, few, shown)
-    return Overview(chart.at, shown, workers, pauses, chart.spans, chart.step, totals, _rate(chart))
+    lanes, totals = count_jobs(depths, counts, workers, chart.at)
+    running.sort(key=lambda each: (each.started_at is None, each.started_at, each.id))
+    return Overview(chart.at, lanes, workers, pauses, chart.spans, chart.step, totals, _rate(recent), running)
+
+
+def _lane(depth: LaneDepth, workers: Sequence[WorkerRow], now: datetime) -> Lane:
+    due = depth.due_first is not None and depth.due_first <= now
+    return Lane(
+        depth.queue,
+        depth.job_type,
+        depth.priority,
+        depth.depth,
+        depth.exact,
+        depth.due_first if due else None,
+        None if due else depth.due_first,
+        depth.paused,
+        any(_serves(worker, depth) for worker in workers),
+        depth.counted_at,
+    )
 
 
 def _serves(worker: WorkerRow, lane: LaneDepth) -> bool:
@@ -77,22 +106,11 @@ def _serves(worker: WorkerRow, lane: LaneDepth) -> bool:
     )
 
 
-def _totals(
-    sampled: Sequence[SampledCount], few: dict[Status, tuple[int, bool]], lanes: Sequence[Lane]
-) -> dict[Status, Total]:
-    guesses = dict.fromkeys(Status, 0)
-    for each in sampled:
-        guesses[each.status] += each.jobs
-    totals = {}
-    for status in Status:
-        guess, exact = guesses[status], all(each.exact for each in sampled)
-        if not exact and status in few:
-            counted, all_of_them = few[status]
-            guess, exact = (counted, True) if all_of_them else (max(counted, guess), False)
-        elif not exact:
-            guess = max(guess, sum(lane.depth for lane in lanes))
-        totals[status] = Total(guess, exact)
-    return totals
+def _sum(totals: Sequence[Total]) -> Total:
+    estimates = [each for each in totals if not each.exact]
+    counted = [each.counted_at for each in estimates if each.counted_at is not None]
+    oldest = min(counted, default=None) if len(counted) == len(estimates) else None
+    return Total(sum(each.jobs for each in totals), not estimates, oldest)
 
 
 def _rate(chart: Chart) -> float:

@@ -101,7 +101,7 @@ grant select, delete on -- register_worker() deletes what was set for an earlier
     treadle.worker_concurrency
     to treadle_worker;
 grant select, insert, update, delete on
-    treadle.minutes, treadle.totals, treadle.spans, treadle.worker_starts,
+    treadle.minutes, treadle.totals, treadle.depths, treadle.depth_history, treadle.spans, treadle.worker_starts,
     treadle.schedules,
     treadle.occurrences
     to treadle_worker;
@@ -115,7 +115,7 @@ grant select on
     to treadle_worker;
 grant select, update on sequence
     treadle.tick_clock,
-    treadle.wake_clock,
+    treadle.wake_clock, treadle.depth_clock,
     treadle.bell, -- until version 0.3
     treadle.awaited,
     treadle.watched,
@@ -234,6 +234,7 @@ grant execute on function
     treadle.prune_jobs,
     treadle.sweep_stored,
     treadle.count_minutes, treadle.sum_minutes, treadle.count_by_bucket, treadle.add_counts,
+    treadle.count_depths, treadle.count_segments, treadle.count_span, treadle.keep_depth,
     treadle.tick,
     treadle.move_due_jobs,
     treadle.reset_floors,
@@ -300,7 +301,7 @@ grant select on
     treadle.worker_concurrency,
     treadle.pauses,
     treadle.audit,
-    treadle.minutes, treadle.totals, treadle.spans, treadle.worker_starts,
+    treadle.minutes, treadle.totals, treadle.depths, treadle.depth_history, treadle.spans, treadle.worker_starts,
     treadle.meter,
     treadle.occurrences,
     treadle.expiries,
@@ -327,7 +328,6 @@ grant select on sequence
     treadle.watched
     to treadle_viewer, treadle_operator;
 grant execute on function
-    treadle.sample_jobs,
     treadle.find_jobs,
     treadle.find_claimable,
     treadle.jobs_ahead,
@@ -337,8 +337,7 @@ grant execute on function
     treadle.is_head_of_key,
     treadle.retry_delay,
     treadle.keeps_events,
-    -- until version 0.3
-    treadle.see_lanes
+    treadle.see_lanes, treadle.sample_jobs -- until version 0.3
     to treadle_viewer, treadle_operator;
 grant execute on function
     -- parts that the planner inlines into the functions above: their callers need the right to call these, too
@@ -357,7 +356,7 @@ grant execute on function
     treadle.is_read_committed,
     treadle.limits_of, treadle.limit_key,
     -- metrics
-    treadle.find_lanes, treadle.time_buckets,
+    treadle.find_lanes, treadle.find_depths, treadle.count_statuses, treadle.count_lanes, treadle.shown_lanes, treadle.kept_depth, treadle.time_buckets,
     treadle.keeps_slots, treadle.blocked_by_jobs, treadle.is_waiting, treadle.is_satisfied, treadle.outcome_of, treadle.keeps_skipped,
     -- limits
     treadle.find_limits, treadle.limit_statuses, treadle.limit_kind,

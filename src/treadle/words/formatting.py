@@ -68,6 +68,13 @@ def count(number: int) -> str:
     raise AssertionError("unreachable")
 
 
+def estimated(number: str, exact: bool, counted_at: object) -> str:
+    """7,000 if it is exact, ≈7,000 if a worker counted them some time ago, 7,000+ if there are at least so many."""
+    if exact:
+        return number
+    return f"{number}+" if counted_at is None else f"≈{number}"
+
+
 def rate(a_second: float) -> str:
     """212/s, 2.1/s, 24/min."""
     if a_second >= 9.95:

@@ -1,9 +1,11 @@
 """The state of the whole queue."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
 from treadle.words.changes import Pause
+from treadle.words.snapshot import JobSnapshot
 from treadle.words.status import Status
 
 
@@ -16,7 +18,7 @@ class Lane(NamedTuple):
     depth: int
     """How many can be claimed, now or later."""
     exact: bool
-    """False: too many to count, and `depth` is an estimate."""
+    """False: too many to count whenever somebody looks."""
     due_since: datetime | None
     """Since when the first of them could run; None: none is due yet."""
     due_next: datetime | None
@@ -24,6 +26,8 @@ class Lane(NamedTuple):
     paused: bool
     served: bool
     """A live worker claims from it."""
+    counted_at: datetime | None = None
+    """If `depth` is not exact: when a worker counted it; None: nobody has, and there are at least so many."""
 
 
 class WorkerRow(NamedTuple):
@@ -74,6 +78,8 @@ class Span(NamedTuple):
 class Total(NamedTuple):
     jobs: int
     exact: bool
+    counted_at: datetime | None = None
+    """If it is not exact: when a worker counted them; None: nobody has, and there are at least so many."""
 
 
 class Overview(NamedTuple):
@@ -89,4 +95,6 @@ class Overview(NamedTuple):
     """Seconds of a span."""
     totals: dict[Status, Total]
     rate: float
-    """Finished jobs per second, over the last full minute that was counted."""
+    """Finished jobs per second, over the last minute that was counted."""
+    running: Sequence[JobSnapshot] = ()
+    """Running jobs, in the order in which they started; at most as many as were asked for."""

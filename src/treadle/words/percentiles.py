@@ -41,8 +41,8 @@ class Histogram(NamedTuple):
         """`completed`: how many jobs; those that an older version has counted are not in the histogram."""
         if not completed:
             return Times()
-        some = (percentile(self.counts, share, self.most) for share in (0.5, 0.95, 0.99))
-        return Times(*some, self.most, self.total / completed)
+        p50, p95, p99 = (percentile(self.counts, share, self.most) for share in (0.5, 0.95, 0.99))
+        return Times(p50, p95, p99, self.most, self.total / completed)
 
 
 NO_TIMES = Histogram((0,) * BUCKETS, 0.0, 0.0)

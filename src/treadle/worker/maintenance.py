@@ -26,6 +26,8 @@ from treadle.worker.services import Delay, Service
 TICK_EVERY = 0.5
 PRUNE_EVERY = 60.0
 COUNT_EVERY = 5.0
+# How often it really is, the database decides: count_depths.sql.
+DEPTHS_EVERY = 2.0
 RECOVER_CLIENTS_EVERY = 60.0
 EXPIRE_EVERY = 10.0
 # Floors move only when jobs are claimed: there is no tick if the last claim is longer ago.
@@ -73,6 +75,9 @@ def services(
     async def count_finished() -> None:
         await count(connection)
 
+    async def count_waiting() -> None:
+        await connection.run(operation_queries.count_depths())
+
     async def end_expired() -> Delay | None:
         following = await expire(connection)
         return None if following is None else Delay(min(EXPIRE_EVERY, following))
@@ -83,6 +88,7 @@ def services(
         Service(recover_clients, RECOVER_CLIENTS_EVERY),
         Service(remove_old, PRUNE_EVERY),
         Service(count_finished, COUNT_EVERY),
+        Service(count_waiting, DEPTHS_EVERY),
         Service(end_expired, EXPIRE_EVERY),
     ]
 

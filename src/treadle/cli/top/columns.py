@@ -7,7 +7,7 @@ from rich.text import Text
 
 from treadle.cli.top.table import Column, TableSpec
 from treadle.watching.bars import bar
-from treadle.words.formatting import count, countdown, printable, rate, span
+from treadle.words.formatting import count, countdown, estimated, printable, rate, span
 from treadle.words.overview import Lane, WorkerRow
 from treadle.words.snapshot import JobSnapshot
 
@@ -51,24 +51,24 @@ def _warning(now: LaneNow, _: int) -> Text:
 
 
 LANES = TableSpec[LaneNow](
-    name="lanes",
+    name="types",
     columns=[
         Column("type", lambda now, _: printable(now.lane.job_type), 2, grows=True, order=lambda now: now.lane.job_type),
         Column("queue", lambda now, _: printable(now.lane.queue), 1, grows=True),
         Column("priority", lambda now, _: str(now.lane.priority), 9, right=True, order=lambda now: -now.lane.priority),
         Column(
             "waiting",
-            lambda now, _: ("" if now.lane.exact else "~") + count(now.lane.depth),
+            lambda now, _: estimated(count(now.lane.depth), now.lane.exact, now.lane.counted_at),
             9,
             right=True,
-            # By powers of two, so that lanes of about the same depth do not swap places at every refresh.
-            order=lambda now: -now.lane.depth.bit_length(),
+            order=lambda now: -now.lane.depth,
         ),
         Column("oldest", _oldest, 10, right=True, order=lambda now: -now.waited),
         Column("", _warning, 9),
     ],
     key=lambda now: (now.lane.job_type, now.lane.queue, -now.lane.priority),
     sort_by="waiting",
+    keeps_order=True,
     empty="No jobs are waiting.",
     dimmed=lambda now: not now.lane.depth,
 )

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from rich.text import Text
 
-from treadle.words.formatting import count, printable, rate, span
+from treadle.words.formatting import count, estimated, printable, rate, span
 from treadle.words.overview import Overview, Total
 from treadle.words.status import Status
 
@@ -63,4 +63,4 @@ def justified(left: Text, right: Text, width: int) -> Text:
 
 
 def _number(total: Total | None) -> str:
-    return "0" if total is None else ("" if total.exact else "~") + count(total.jobs)
+    return "0" if total is None else estimated(count(total.jobs), total.exact, total.counted_at)

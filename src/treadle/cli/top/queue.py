@@ -193,7 +193,7 @@ class QueueScreen(LiveScreen):
             return
         selected = selected.lane if isinstance(selected, LaneNow) else selected
         if selected is None or isinstance(selected, WorkerNow):
-            self.query_one(Footer).show_message("Select a lane or a job to pause its job type.")
+            self.query_one(Footer).show_message("Select a type or a job to pause its job type.")
             return
         pauses = self._snapshot.overview.pauses
         self.app.perform(pause_or_resume(selected.job_type, selected.queue, pauses, self.app.actor))

@@ -95,24 +95,23 @@ class Refresher:
 
     async def _take_snapshot(self) -> QueueSnapshot:
         began = time.monotonic()
-        overview = await aoverview(self._app.database)
+        view = self.view
+        # Read together with the number of running jobs, so that the two agree.
+        overview = await aoverview(self._app.database, running=LIMIT if view == "running" else 0)
         # Their types and queues are needed unmasked, to resume them.
         pauses = [each._replace(reason=masked(each.reason)) for each in overview.pauses]
         overview = overview._replace(pauses=pauses)
-        view = self.view
         # Their names and keys are needed unmasked, to pause them.
         limits = await self._app.database.aread(limit_queries.find(limit=LIMITS))
         if view == "limits":
             snapshot = QueueSnapshot(overview, view, [], limits)
         elif view == "schedules":
             snapshot = QueueSnapshot(overview, view, [], limits, await self._find_schedules())
+        elif view == "failed":
+            failed = await self._app.database.aread(snapshot_queries.find_failed_jobs(3600, LIMIT))
+            snapshot = QueueSnapshot(overview, view, masked(failed), limits)
         else:
-            query = (
-                snapshot_queries.find_failed_jobs(3600, LIMIT)
-                if view == "failed"
-                else snapshot_queries.find_snapshots((), LIMIT)
-            )
-            snapshot = QueueSnapshot(overview, view, masked(await self._app.database.aread(query)), limits)
+            snapshot = QueueSnapshot(overview, view, masked(list(overview.running)), limits)
         self.interval = min(LONGEST, max(SECONDS, SHARE * (time.monotonic() - began)))
         return snapshot
 

@@ -46,6 +46,8 @@ class TableSpec(Generic[Item]):
     empty: str
     """Shown when there are no rows."""
     dimmed: Callable[[Item], bool] = lambda _: False
+    keeps_order: bool = False
+    """Rows are sorted when they appear and when the reader sorts them, but do not move when their values change."""
 
 
 class Table(Widget, Generic[Item], can_focus=True):
@@ -72,6 +74,7 @@ class Table(Widget, Generic[Item], can_focus=True):
         self._intercept = intercept
         self.spec = spec
         self._sorted_by = self._default_order()
+        self._ranks: dict[Hashable, int] = {}
         self._unsorted: Sequence[Item] = ()
         self._more = False
         self.items: list[Item] = []
@@ -92,6 +95,7 @@ class Table(Widget, Generic[Item], can_focus=True):
         """Show other items, with other columns."""
         self.spec, self._unsorted, self.items, self._cursor, self._top = spec, (), [], 0, 0
         self._more = False
+        self._ranks.clear()
         self._sorted_by = self._default_order()
         self._draw()
 
@@ -104,6 +108,7 @@ class Table(Widget, Generic[Item], can_focus=True):
 
     def action_sort(self) -> None:
         self._sorted_by = (self._sorted_by + 1) % len(self._sortable())
+        self._ranks.clear()
         self._sort()
 
     def action_open(self) -> None:
@@ -120,6 +125,10 @@ class Table(Widget, Generic[Item], can_focus=True):
         order, key = self._sortable()[self._sorted_by].order, self.spec.key
         before = None if self.selected is None else key(self.selected)
         self.items = sorted(self._unsorted, key=lambda item: (order(item) if order else 0, key(item)))
+        if self.spec.keeps_order:
+            for item in self.items:
+                self._ranks.setdefault(key(item), len(self._ranks))
+            self.items.sort(key=lambda item: self._ranks[key(item)])
         positions = {key(item): position for position, item in enumerate(self.items)}
         # If the selected row is gone, the one that took its position is selected.
         self._cursor = positions.get(before, max(0, min(self._cursor, len(self.items) - 1)))

@@ -18,7 +18,7 @@ HELP = [
     ("s", "sort the table by its next column"),
     ("/", "filter by job type; Esc clears the filter"),
     ("Enter", "show the details of a job, or of the last job of a schedule;"),
-    ("", "on a lane or a limit, filter by its job type"),
+    ("", "on a type or a limit, filter by its job type"),
     ("f", "switch between running jobs and failed jobs of the last hour"),
     ("t", "switch between running jobs and schedules"),
     ("l", "switch between running jobs and limits"),

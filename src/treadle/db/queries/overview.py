@@ -5,8 +5,9 @@ from typing import NamedTuple
 
 from treadle.db.queries.throughput import Chart as Chart
 from treadle.db.queries.throughput import get_throughput as get_throughput
+from treadle.db.queries.throughput import moments
 from treadle.db.query import Query, Rows, call, statement
-from treadle.words.overview import WorkerRow
+from treadle.words.overview import Total, WorkerRow
 from treadle.words.status import Status
 
 
@@ -16,51 +17,50 @@ class LaneDepth(NamedTuple):
     priority: int
     depth: int
     exact: bool
-    """False: there are at least this many."""
+    counted_at: datetime | None
+    """If it is not exact: when a worker counted it; None: there are at least this many."""
     due_first: datetime | None
     paused: bool
 
 
-class SampledCount(NamedTuple):
-    status: Status
-    queue: str | None
-    job_type: str | None
-    priority: int | None
-    jobs: int
-    exact: bool
+class Counts(NamedTuple):
+    """How many jobs there are, without the pending ones that are not blocked."""
+
+    totals: dict[Status, Total]
+    blocked: Total
 
 
-def find_lanes() -> Query[list[LaneDepth]]:
-    """The lanes of different partitions are added up: otherwise each of a thousand tenants would have its own."""
-    columns = "queue, job_type, priority, depth, depth < counted_to, due_first, paused"
-
-    def read(rows: Rows) -> list[LaneDepth]:
-        lanes: dict[tuple[str, str, int], LaneDepth] = {}
-        for lane in map(LaneDepth._make, rows):
-            lanes[lane[:3]] = _together(lanes[lane[:3]], lane) if lane[:3] in lanes else lane
-        return list(lanes.values())
-
-    return call("find_lanes", {}, read, columns=columns)
+class Depth(NamedTuple):
+    at: datetime
+    jobs: int | None
+    """None: no worker ran, and nobody counted."""
 
 
-def _together(one: LaneDepth, other: LaneDepth) -> LaneDepth:
-    first = min(filter(None, (one.due_first, other.due_first)), default=None)
-    return one._replace(depth=one.depth + other.depth, exact=one.exact and other.exact, due_first=first)
+def find_depths() -> Query[list[LaneDepth]]:
+    """How many jobs wait, by queue, type and priority."""
+    columns = "queue, job_type, priority, depth, exact, counted_at, due_first, paused"
+    return call("find_depths", {}, lambda rows: [LaneDepth._make(row) for row in rows], columns=columns)
 
 
-def count_sampled_jobs() -> Query[list[SampledCount]]:
-    """Estimated from a sample of the table."""
-    columns = "status, queue, job_type, priority, jobs, exact"
-    return call(
-        "sample_jobs", {}, lambda rows: [SampledCount(Status(row[0]), *row[1:]) for row in rows], columns=columns
-    )
+def count_statuses() -> Query[Counts]:
+    def read(rows: Rows) -> Counts:
+        totals = {row[0]: Total(*row[1:]) for row in rows}
+        blocked = totals.pop("blocked")
+        return Counts({Status(status): total for status, total in totals.items()}, blocked)
+
+    return call("count_statuses", {}, read, columns="status, jobs, exact, counted_at")
 
 
-def count_jobs_bounded() -> Query[dict[Status, tuple[int, bool]]]:
-    """By status, up to a limit; and whether the count is complete."""
-    return Query(
-        statement("count_jobs_bounded"), {}, lambda rows: {Status(row[0]): (row[1], bool(row[2])) for row in rows}
-    )
+def get_depths(window: int, step: int, job_type: str | None = None, queue: str | None = None) -> Query[list[Depth]]:
+    """How many jobs waited during the last `window` seconds, in consecutive spans of `step` seconds, a multiple of 60:
+    the most in any minute of each span."""
+
+    def read(rows: Rows) -> list[Depth]:
+        known = {at: jobs for _, at, jobs in rows}
+        return [Depth(at, known.get(at)) for at in moments(rows[0][0], window, step)]
+
+    params = {"window": window, "step": step, "job_type": job_type, "queue": queue}
+    return Query(statement("get_depths"), params, read)
 
 
 def find_recent_workers() -> Query[list[WorkerRow]]:

@@ -34,7 +34,14 @@ class Finished(NamedTuple):
     def __add__(self, other: object) -> "Finished":
         if not isinstance(other, Finished):
             return NotImplemented
-        return Finished(*(one + two for one, two in zip(self, other, strict=True)))
+        return Finished(
+            self.completed + other.completed,
+            self.failed + other.failed,
+            self.cancelled + other.cancelled,
+            self.errors + other.errors,
+            self.waited + other.waited,
+            self.ran + other.ran,
+        )
 
 
 class FinishedPlace(NamedTuple):
@@ -56,16 +63,21 @@ class SlowJob(NamedTuple):
     """False: it was deleted since."""
 
 
+def moments(now: datetime, window: int, step: int) -> list[datetime]:
+    """When the spans of a chart begin."""
+    end = int(now.timestamp()) // step * step
+    begin = int((now - timedelta(seconds=window)).timestamp()) // step * step
+    return [datetime.fromtimestamp(each, UTC) for each in range(begin, end + 1, step)]
+
+
 def get_throughput(window: int, step: int, job_type: str | None = None, queue: str | None = None) -> Query[Chart]:
     """The last `window` seconds in consecutive spans of `step` seconds: 60, 300, 900 or 7200."""
 
     def read(rows: Rows) -> Chart:
         now, counted = rows[0][:2]
         known = {row[2]: _span(row[2], _finished(row[3:])) for row in rows if row[2] is not None}
-        end = int(now.timestamp()) // step * step
-        begin = int((now - timedelta(seconds=window)).timestamp()) // step * step
-        moments = [datetime.fromtimestamp(each, UTC) for each in range(begin, end + 1, step)]
-        return Chart(now, counted, step, [known.get(at) or _span(at, Finished()) for at in moments])
+        spans = [known.get(at) or _span(at, Finished()) for at in moments(now, window, step)]
+        return Chart(now, counted, step, spans)
 
     return _query("get_throughput", window, step, job_type, queue, read)
 

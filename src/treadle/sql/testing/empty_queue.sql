@@ -47,6 +47,7 @@ begin
     perform setval('treadle.test_offset', 0);
     perform setval('treadle.tick_clock', 0);
     perform setval('treadle.wake_clock', 0);
+    perform setval('treadle.depth_clock', 0);
     perform setval('treadle.awaited', 0);
     perform setval('treadle.watched', 0);
     update treadle.meter set reached = clock_timestamp(), summed_to = null;

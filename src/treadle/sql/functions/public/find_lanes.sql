@@ -1,8 +1,7 @@
--- The lanes with the number of jobs that wait in each, for display. Counting stops at an equal share of p_budget per lane:
--- a lane whose depth equals counted_to has at least that many.
+-- The lanes with the number of jobs that wait in each. Counting stops when p_budget is used up: a lane whose depth equals
+-- counted_to has at least that many. find_depths() also knows how many are in those.
 --
--- The settings fix the plan, for the reasons given in claim_places.sql. A search starts at a floor that is safe, so that
--- it also finds jobs that were committed late.
+-- The settings fix the plan, for the reasons given in claim_places.sql.
 create or replace function treadle.find_lanes(p_budget int default 50000)
 returns table (
     queue varchar, job_type varchar, priority int, depth bigint, counted_to int, due_first timestamptz, paused boolean
@@ -18,54 +17,39 @@ as $$
 declare
     c_lanes constant int := 1000;
     v_safe constant treadle.ticks := treadle.safe_tick(pg_current_snapshot());
-    v_counted_to int;
+    v_lanes treadle.lane[];
+    v_starts timestamptz[];
+    v_counted record;
 begin
-    select greatest(100, p_budget / greatest(1, count(*)))
-    into v_counted_to
-    from (
-        select
-        from treadle.listed_lanes()
-        limit c_lanes
-    ) as listed;
+    select array_agg(known.lane), array_agg(known.start)
+    into v_lanes, v_starts
+    from treadle.shown_lanes(v_safe, c_lanes) as known;
+    v_counted := treadle.count_lanes(v_lanes, v_starts, null, p_budget);
 
     return query
     select
-        (known.lane).queue,
-        (known.lane).job_type,
-        (known.lane).priority,
-        waiting.depth,
-        v_counted_to,
+        known.queue,
+        known.job_type,
+        known.priority,
+        known.depth,
+        known.counted_to,
         head.run_at,
         exists (
             select
             from treadle.pauses as pause
-            where pause.job_type in ((known.lane).job_type, '')
-              and pause.queue in ((known.lane).queue, '')
+            where pause.job_type in (known.job_type, '')
+              and pause.queue in (known.queue, '')
         )
-    from (
-        select known.lane, coalesce(bound.floor, '-infinity') as start
-        from treadle.listed_lanes() as known
-        left join lateral treadle.safe_floor(known.lane, v_safe) as bound on true
-        left join lateral treadle.lane_floor(known.lane) as newest on true
-        -- If there are more lanes, those that were used last: to find the deepest, all would have to be counted.
-        order by greatest(known.opened_at, newest.floor) desc nulls last, known.lane
-        limit c_lanes
-    ) as known
-    cross join lateral (
-        select count(*) as depth
-        from (
-            select
-            from treadle.lane_jobs(known.lane, known.start)
-            limit v_counted_to
-        ) as counted
-    ) as waiting
+    from unnest(v_lanes, v_starts, v_counted.depths, v_counted.counted_to)
+        as known (queue, job_type, priority, partition, start, depth, counted_to)
     left join lateral (
         select job.run_at
-        from treadle.lane_jobs(known.lane, known.start) as job
+        from treadle.lane_jobs(row(known.queue, known.job_type, known.priority, known.partition)::treadle.lane, known.start)
+            as job
         order by job.run_at
         limit 1
     ) as head on true
-    order by waiting.depth desc, (known.lane).priority desc, (known.lane).job_type, (known.lane).queue;
+    order by known.depth desc, known.priority desc, known.job_type, known.queue;
 end
 $$;
 

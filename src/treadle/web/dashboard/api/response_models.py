@@ -47,6 +47,8 @@ class Lane(ResponseModel):
     paused: bool
     served: bool
     """Whether a live worker claims from this lane."""
+    counted_at: datetime | None
+    """If `exact` is false: when a worker counted them. Null: nobody has, and there are at least `depth`."""
 
 
 class Worker(ResponseModel):
@@ -92,6 +94,8 @@ class Total(ResponseModel):
     jobs: int
     exact: bool
     """False: an estimate."""
+    counted_at: datetime | None
+    """If `exact` is false: when a worker counted them. Null: nobody has, and there are at least so many."""
 
 
 class Overview(ResponseModel):

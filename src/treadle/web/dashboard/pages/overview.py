@@ -6,7 +6,6 @@ from starlette.responses import Response
 
 from treadle.app import Treadle
 from treadle.db.queries import overview as overview_queries
-from treadle.db.queries import snapshots as snapshot_queries
 from treadle.operations.overview import STEPS, aoverview
 from treadle.web.dashboard.pages.charts import panel
 from treadle.web.dashboard.pages.live.readings import Readings
@@ -78,10 +77,8 @@ def routes(app: Treadle, readings: Readings) -> list[RouteSpec]:
         return shared._replace(overview=shared.overview._replace(spans=chart.spans, step=chart.step))
 
     async def read() -> OverviewUpdate:
-        found = await aoverview(app.database, WINDOWS[0][0])
-        running = await app.database.aread(snapshot_queries.find_snapshots([], MAX_RUNNING + 1))
-        running.sort(key=lambda each: (each.started_at is None, each.started_at))
-        return OverviewUpdate(found, running[:MAX_RUNNING], len(running) > MAX_RUNNING)
+        found = await aoverview(app.database, WINDOWS[0][0], MAX_RUNNING + 1)
+        return OverviewUpdate(found, list(found.running[:MAX_RUNNING]), len(found.running) > MAX_RUNNING)
 
     async def overview(context: Context) -> Response:
         window = window_of(context)

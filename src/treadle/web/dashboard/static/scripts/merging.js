@@ -27,7 +27,7 @@ export function merge(old, fresh) {
 
 function mergeChildren(old, fresh) {
   let current = old.firstChild;
-  for (const next of [...fresh.childNodes]) {
+  for (const next of old.dataset?.keepOrder === undefined ? [...fresh.childNodes] : inOrder(old, fresh)) {
     let found = current;
     if (next.id) while (found && !isSame(found, next)) found = found.nextSibling;
     if (found && isSame(found, next)) {
@@ -39,6 +39,13 @@ function mergeChildren(old, fresh) {
     }
   }
   while (current) current = remove(current);
+}
+
+// Rows stay where they are while somebody looks, whatever their numbers; new ones come last.
+function inOrder(old, fresh) {
+  const positions = new Map([...old.children].map((child, position) => [child.id, position]));
+  const position = (child) => positions.get(child.id) ?? positions.size;
+  return [...fresh.children].sort((one, other) => position(one) - position(other));
 }
 
 function remove(node) {

@@ -1,5 +1,5 @@
--- Estimates the number of jobs by status, and of the pending ones by lane, from a sample of the table's pages: the cost does
--- not grow with the table. A small table is counted exactly.
+-- Replaced in version 0.2 by find_depths() and count_statuses(): its estimates differed between two calls. Processes of an earlier
+-- version call it during a rolling upgrade. May be dropped in version 0.3.
 create or replace function treadle.sample_jobs(p_pages int default 150)
 returns table (status varchar, queue varchar, job_type varchar, priority int, jobs bigint, exact boolean)
 language plpgsql volatile -- the result of a stable function could be reused within a statement
@@ -25,4 +25,4 @@ end
 $$;
 
 comment on function treadle.sample_jobs(int)
-    is 'Estimates the number of jobs by status, and of the pending ones by lane, from a sample of p_pages pages.';
+    is 'Deprecated: use count_statuses() and find_depths(). Dropped in version 0.3.';

@@ -1,0 +1,119 @@
+-- A part of count_depths(): counts again what may have changed in one lane, or among the jobs of a finished status.
+--
+-- The jobs are divided by time into segments of up to c_size; treadle.depths has how many jobs each has, and the depth is their
+-- sum. Jobs leave at the beginning, where claims and pruning begin, and arrive at the present or at the end. So the first segment,
+-- the last one and that of the present are counted every time, and one of the others, the one that was counted longest ago: a
+-- cancelled job, for example, is noticed then. Jobs with the same time are in one segment, however many there are.
+--
+-- Counting stops after p_limit jobs, and continues with the next call. Until all were counted once, the number of the last
+-- segment is null.
+create or replace function treadle.count_segments(
+    p_status varchar,
+    p_lane treadle.lane,
+    p_start timestamptz, -- the floor of the lane
+    p_now timestamptz,
+    p_limit bigint
+) returns bigint
+language plpgsql
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+as $$
+declare
+    c_size constant int := 20000;
+    c_most constant int := 5000000; -- with the same time
+    v_left bigint := p_limit;
+    v_segment record;
+    v_from timestamptz;
+    v_begin timestamptz;
+    v_next timestamptz;
+    v_found record;
+begin
+    -- Those that are below the floor completely.
+    delete from treadle.depths as kept
+    where kept.status = p_status
+      and treadle.is_in_lane(kept.queue, kept.job_type, kept.priority, kept.partition, p_lane)
+      and kept.starts_at < (
+            select max(other.starts_at)
+            from treadle.depths as other
+            where other.status = p_status
+              and treadle.is_in_lane(other.queue, other.job_type, other.priority, other.partition, p_lane)
+              and other.starts_at <= p_start
+      );
+
+    for v_segment in
+        select segment.*
+        from (
+            select
+                kept.starts_at,
+                coalesce(lead(kept.starts_at) over following, 'infinity') as ends_at,
+                kept.jobs,
+                kept.counted_at,
+                row_number() over following = 1 as is_first,
+                row_number() over (order by kept.counted_at, kept.starts_at) = 1 as is_oldest
+            from (
+                select kept.starts_at, kept.jobs, kept.counted_at
+                from treadle.depths as kept
+                where kept.status = p_status
+                  and treadle.is_in_lane(kept.queue, kept.job_type, kept.priority, kept.partition, p_lane)
+                union all
+                select '-infinity', null, null
+                where not exists (
+                    select
+                    from treadle.depths as kept
+                    where kept.status = p_status
+                      and treadle.is_in_lane(kept.queue, kept.job_type, kept.priority, kept.partition, p_lane)
+                )
+            ) as kept
+            window following as (order by kept.starts_at)
+        ) as segment
+        where segment.is_first
+           or segment.is_oldest
+           or segment.jobs is null
+           or segment.counted_at = '-infinity'
+           or segment.ends_at > p_now and segment.starts_at <= p_now
+           or segment.ends_at = 'infinity'
+        order by segment.jobs is null, segment.is_oldest, segment.starts_at
+    loop
+        v_from := v_segment.starts_at;
+        -- Below the first segment there may be jobs that were committed late, or whose time was written by hand. Those that are
+        -- finished are looked for once a minute, because of the index entries of those that were pruned.
+        v_begin := case
+            when not v_segment.is_first then v_from
+            when p_status = 'pending' then p_start
+            when date_trunc('minute', v_segment.counted_at) = date_trunc('minute', p_now) then v_from
+            else '-infinity'
+        end;
+        while v_from is not null loop
+            if v_left <= 0 then
+                perform treadle.keep_depth(
+                    p_status, p_lane, v_from, case when v_segment.jobs is not null then 0 end, '-infinity'
+                );
+                exit;
+            end if;
+
+            v_next := null;
+            v_found := treadle.count_span(p_status, p_lane, v_begin, v_segment.ends_at, c_size);
+            if v_found.jobs = c_size then
+                -- The segment ends before the last job, or if all have the same time, after it.
+                v_next := v_found.last;
+                if v_found.first = v_found.last then
+                    v_next := (treadle.count_span(
+                        p_status, p_lane, v_found.last + interval '1 microsecond', v_segment.ends_at, 1
+                    )).first;
+                end if;
+                v_found := treadle.count_span(p_status, p_lane, v_begin, coalesce(v_next, v_segment.ends_at), c_most);
+            end if;
+            v_left := v_left - v_found.jobs;
+            perform treadle.keep_depth(p_status, p_lane, v_from, v_found.jobs, p_now);
+            v_from := v_next;
+            v_begin := v_next;
+        end loop;
+        exit when v_left <= 0;
+    end loop;
+    return p_limit - v_left;
+end
+$$;
+
+comment on function treadle.count_segments(varchar, treadle.lane, timestamptz, timestamptz, bigint)
+    is 'Counts again what may have changed in a lane, or among the jobs of a finished status. Returns how many it counted.';

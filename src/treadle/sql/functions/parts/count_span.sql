@@ -1,0 +1,47 @@
+-- Along idx_jobs_claimable if p_status is pending, else idx_jobs_finished. Also returns the times of the first and the last job.
+create or replace function treadle.count_span(
+    p_status varchar,
+    p_lane treadle.lane,
+    p_from timestamptz,
+    p_to timestamptz,
+    p_limit int,
+    out jobs bigint,
+    out first timestamptz,
+    out last timestamptz
+)
+language plpgsql stable
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
+set jit = off
+as $$
+begin
+    if p_status = 'pending' then
+        select count(*), min(counted.run_at), max(counted.run_at)
+        into jobs, first, last
+        from (
+            select job.run_at
+            from treadle.lane_jobs(p_lane, p_from) as job
+            where job.run_at < p_to
+            order by job.run_at
+            limit p_limit
+        ) as counted;
+    else
+        select count(*), min(counted.finished_at), max(counted.finished_at)
+        into jobs, first, last
+        from (
+            select job.finished_at
+            from treadle.jobs as job
+            where job.status in ('completed', 'failed', 'cancelled')
+              and job.status = p_status
+              and job.finished_at >= p_from
+              and job.finished_at < p_to
+            order by job.finished_at
+            limit p_limit
+        ) as counted;
+    end if;
+end
+$$;
+
+comment on function treadle.count_span(varchar, treadle.lane, timestamptz, timestamptz, int)
+    is 'Counts up to p_limit jobs of a lane, or of a finished status, from p_from to before p_to.';

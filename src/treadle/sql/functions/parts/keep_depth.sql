@@ -1,0 +1,26 @@
+-- A part of count_segments(). What has not changed is written only every 10 seconds: while a snapshot is open, PostgreSQL
+-- cannot remove the former versions of the row.
+create or replace function treadle.keep_depth(
+    p_status varchar,
+    p_lane treadle.lane,
+    p_starts_at timestamptz,
+    p_jobs bigint,
+    p_counted_at timestamptz
+) returns void
+language plpgsql
+as $$
+begin
+    insert into treadle.depths as kept (status, queue, job_type, priority, partition, starts_at, jobs, counted_at)
+    values (
+        p_status, p_lane.queue, p_lane.job_type, p_lane.priority, p_lane.partition, p_starts_at, p_jobs, p_counted_at
+    )
+    on conflict (status, queue, job_type, priority, partition, starts_at) do update
+    set jobs = excluded.jobs,
+        counted_at = excluded.counted_at
+    where kept.jobs is distinct from excluded.jobs
+       or kept.counted_at not between excluded.counted_at - interval '10 seconds' and excluded.counted_at;
+end
+$$;
+
+comment on function treadle.keep_depth(varchar, treadle.lane, timestamptz, bigint, timestamptz)
+    is 'Writes how many jobs a segment of a lane, or of a finished status, has.';

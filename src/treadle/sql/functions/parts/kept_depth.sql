@@ -1,0 +1,16 @@
+-- The planner inlines this function. No row: nobody keeps it. Null: it is being counted for the first time.
+create or replace function treadle.kept_depth(p_status varchar, p_lane treadle.lane)
+returns table (jobs bigint, counted_at timestamptz)
+language sql stable
+as $$
+    select
+        case when bool_and(kept.jobs is not null) then sum(kept.jobs)::bigint end,
+        case when bool_and(kept.jobs is not null) then max(kept.counted_at) end
+    from treadle.depths as kept
+    where kept.status = p_status
+      and treadle.is_in_lane(kept.queue, kept.job_type, kept.priority, kept.partition, p_lane)
+    having count(*) > 0
+$$;
+
+comment on function treadle.kept_depth(varchar, treadle.lane)
+    is 'How many jobs a lane has, or there are of a status that is not pending, as workers counted them last.';

@@ -1,0 +1,123 @@
+-- Counts the jobs of lanes, and of finished statuses, that are too many to be counted whenever somebody looks: see
+-- find_depths.sql, count_statuses.sql and, for how, count_segments.sql. Also keeps for each minute how many jobs waited, by
+-- queue and type. Workers call it every few seconds.
+--
+-- Each call counts about p_limit jobs, of those lanes first that were counted longest ago. The next one is due after 30 times as
+-- long as this one took: with many deep lanes the numbers are older, and the cost is the same.
+create or replace function treadle.count_depths(p_limit int default 100000, p_keep interval default '7 days') returns bigint
+language plpgsql
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+    c_lanes constant int := 1000;
+    -- Kept from this depth on, and until it is clearly less.
+    c_deep constant int := 10000;
+    c_every constant interval := '2 seconds';
+    c_share constant int := 30;
+    c_most constant interval := '1 minute';
+    v_now constant timestamptz := clock_timestamp();
+    v_minute constant timestamptz := date_trunc('minute', v_now);
+    v_due timestamptz;
+    v_lanes treadle.lane[];
+    v_starts timestamptz[];
+    v_kept bigint[];
+    v_found record;
+    v_range record;
+    v_left bigint := p_limit;
+begin
+    select to_timestamp(clock.last_value / 1000000.0) into v_due from treadle.depth_clock as clock;
+    -- One call at a time, until it commits.
+    if v_due > v_now and v_due < v_now + c_most
+        or not pg_try_advisory_xact_lock(hashtext('treadle depths'), hashoid('treadle.depths'::regclass))
+    then
+        return 0;
+    end if;
+    perform setval('treadle.depth_clock', (extract(epoch from v_now + c_every) * 1000000)::bigint);
+
+    select
+        array_agg(known.lane), array_agg(known.start),
+        array_agg((
+            select count(*)
+            from treadle.depths as kept
+            where kept.status = 'pending'
+              and treadle.is_in_lane(kept.queue, kept.job_type, kept.priority, kept.partition, known.lane)
+            having count(*) > 0
+        ))
+    into v_lanes, v_starts, v_kept
+    from treadle.shown_lanes(treadle.safe_tick(pg_current_snapshot()), c_lanes) as known;
+    v_found := treadle.count_lanes(v_lanes, v_starts, v_kept, c_deep * 5);
+
+    for v_range in
+        select known.*, kept.counted_at
+        from (
+            select
+                'pending' as status,
+                row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane as lane,
+                lane.start
+            from unnest(v_lanes, v_starts, v_kept, v_found.depths, v_found.counted_to)
+                as lane (queue, job_type, priority, partition, start, kept, depth, counted_to)
+            where lane.kept > 0
+               or lane.depth >= least(c_deep, lane.counted_to)
+            union all
+            select kind.status, row('', '', 0, '')::treadle.lane, '-infinity'
+            from unnest(array['completed', 'failed', 'cancelled']) as kind (status)
+            where exists (select from treadle.depths as kept where kept.status = kind.status)
+               or (
+                    treadle.count_span(kind.status, row('', '', 0, '')::treadle.lane, '-infinity', 'infinity', c_deep)
+                  ).jobs = c_deep
+        ) as known
+        left join lateral (
+            select max(kept.counted_at) as counted_at
+            from treadle.depths as kept
+            where kept.status = known.status
+              and treadle.is_in_lane(kept.queue, kept.job_type, kept.priority, kept.partition, known.lane)
+        ) as kept on true
+        order by kept.counted_at nulls first
+    loop
+        exit when v_left <= 0;
+        v_left := v_left - treadle.count_segments(v_range.status, v_range.lane, v_range.start, v_now, v_left);
+
+        delete from treadle.depths as kept
+        where kept.status = v_range.status
+          and treadle.is_in_lane(kept.queue, kept.job_type, kept.priority, kept.partition, v_range.lane)
+          and (
+                kept.jobs = 0 and kept.counted_at > '-infinity'
+                or (select known.jobs from treadle.kept_depth(v_range.status, v_range.lane) as known) < c_deep * 0.8
+              );
+    end loop;
+
+    if not exists (select from treadle.depth_history as known where known.minute = v_minute)
+        and not exists (select from treadle.depths as kept where kept.status = 'pending' and kept.jobs is null)
+    then
+        insert into treadle.depth_history (minute, queue, job_type, jobs)
+        select v_minute, coalesce(waiting.queue, ''), coalesce(waiting.job_type, ''), coalesce(sum(waiting.depth), 0)
+        from treadle.find_depths() as waiting
+        group by grouping sets ((waiting.queue, waiting.job_type), ())
+        having coalesce(sum(waiting.depth), 0) > 0 or grouping(waiting.queue) = 1;
+
+        delete from treadle.depth_history where minute < v_now - p_keep;
+
+        delete from treadle.depths as kept
+        where kept.status = 'pending'
+          and not exists (
+                select
+                from treadle.lanes as lane
+                where treadle.is_in_lane(
+                        lane.queue, lane.job_type, lane.priority, lane.partition,
+                        row(kept.queue, kept.job_type, kept.priority, kept.partition)::treadle.lane
+                      )
+          );
+    end if;
+
+    v_due := greatest(v_now + c_every, clock_timestamp() + least(c_most, c_share * (clock_timestamp() - v_now)));
+    perform setval('treadle.depth_clock', (extract(epoch from v_due) * 1000000)::bigint);
+    return p_limit - v_left;
+end
+$$;
+
+comment on function treadle.count_depths(int, interval)
+    is 'Counts lanes and finished jobs that are too many to be counted whenever somebody looks, and keeps how many jobs waited in each minute. Returns how many jobs it counted. Workers call it every few seconds.';
