@@ -22,7 +22,7 @@ from treadle.web.dashboard import actions
 from treadle.web.dashboard.actions import LimitAction
 from treadle.web.dashboard.api import graph_models as graph_responses
 from treadle.web.dashboard.api import limit_models as limit_responses
-from treadle.web.dashboard.api import openapi
+from treadle.web.dashboard.api import openapi, places
 from treadle.web.dashboard.api import request_models as requests
 from treadle.web.dashboard.api import response_models as responses
 from treadle.web.dashboard.api.validation import read_body, read_query
@@ -173,6 +173,7 @@ def routes(app: Treadle, check: HealthCheck) -> list[RouteSpec]:
         get("/api/schedules", schedules, responses.ScheduleList, "Schedules", requests.SchedulesQuery),
         get("/api/schedules/why", why_schedule, responses.Why, "Why a schedule does not run", requests.ScheduleQuery),
         get("/api/limits", limits, limit_responses.LimitList, "Limits, and keys of limits", requests.LimitsQuery),
+        *places.routes(app, get),
         get("/api/workers", workers, responses.WorkerList, "Workers"),
         get("/api/pauses", pauses, responses.PauseList, "Pauses"),
         get("/api/audit", audit, responses.AuditList, "Changes made by operators", requests.AuditQuery),

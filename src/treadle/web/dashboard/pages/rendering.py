@@ -10,7 +10,7 @@ from treadle.web.dashboard.pages import formatting
 from treadle.web.dashboard.pages.charts import brief
 from treadle.web.dashboard.routes import Context
 from treadle.web.dashboard.security.access import Role
-from treadle.words.formatting import count, facts, pace, printable, rate
+from treadle.words.formatting import count, facts, pace, printable, rate, share
 from treadle.words.masking import masked
 
 _templates = Environment(
@@ -30,6 +30,7 @@ _templates.filters |= {
     "pace": pace,
     "pretty": formatting.pretty,
     "rate": rate,
+    "share": share,
     "short": formatting.short_id,
     "utc": formatting.utc,
 }
