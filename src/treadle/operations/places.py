@@ -13,12 +13,15 @@ from treadle.db.query import Query
 from treadle.operations.overview import STEPS, add_totals, serves
 from treadle.words.changes import Pause
 from treadle.words.errors import InvalidArgument, shown
+from treadle.words.graph import SIGNAL, WORKFLOW
 from treadle.words.naming import text_within
 from treadle.words.overview import Total, WorkerRow
 from treadle.words.places import Activity, Place, PlaceDetails, Places
 
 Kind: TypeAlias = Literal["type", "queue"]
 Name: TypeAlias = tuple[str | None, str | None]
+# No worker runs these, and nobody declares them.
+NOT_RUN = (WORKFLOW, SIGNAL)
 
 
 def get_places(database: Database, kind: Kind, window: int = 3600) -> Places:
@@ -97,7 +100,7 @@ def _places(
     pauses: Sequence[Pause],
     clock: Chart,
 ) -> Places:
-    known = {_name(kind, *each) for each in _names(finished, depths)}
+    known = {_name(kind, *each) for each in _names(finished, depths) if kind == "queue" or each[0] not in NOT_RUN}
     for worker in workers:
         if worker.alive:
             known |= {_name(kind, each, each) for each in (worker.job_types if kind == "type" else worker.queues) or ()}

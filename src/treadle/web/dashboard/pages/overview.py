@@ -27,7 +27,7 @@ from treadle.words.overview import Overview
 from treadle.words.snapshot import JobSnapshot
 
 # Running jobs that are listed.
-MAX_RUNNING = 20
+MAX_RUNNING = 10
 # Open pages with charts of different windows share what was read this long ago.
 SHARED_SECONDS = 1.0
 # What is wrong is judged this often, for all pages together; marks are read less often.
