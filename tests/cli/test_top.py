@@ -49,8 +49,8 @@ def test_the_queue_screen_fits_80_columns_and_follows_the_size_of_the_terminal(
     job = claim_and_start(queue)
     with terminal("top", "--database-url", url) as screen:
         screen.wait_for("waiting 4", "running 1", "failed 0 in 1h", "workers 1", "? help  q quit")
-        assert row_of(screen, "lanes", "mail").split()[:4] == ["mail", "default", "150", "3"]
-        assert row_of(screen, "lanes", "report").endswith("no worker")
+        assert row_of(screen, "types", "mail").split()[:4] == ["mail", "default", "150", "3"]
+        assert row_of(screen, "types", "report").endswith("no worker")
         assert row_of(screen, "workers", "worker-1").split()[:4] == ["worker-1", "cellar", "films,", "mail"]
         assert "1/8" in row_of(screen, "workers", "worker-1")
         assert f"{job.id.hex[-4:]}  ──────────   0%" in row_of(screen, "running", "films")
@@ -63,10 +63,10 @@ def test_the_queue_screen_fits_80_columns_and_follows_the_size_of_the_terminal(
         screen.resize(140, 45)
         screen.wait_for("workers 1", "r retry  f failed")
         # The rows are drawn one after the other.
-        until(lambda: "worker-1" in row_of(screen, "lanes", "mail"), screen.text)  # the two tables are side by side
+        until(lambda: "worker-1" in row_of(screen, "types", "mail"), screen.text)  # the two tables are side by side
         until(lambda: row_of(screen, "running", "films").split()[-2] == "worker-1", screen.text)
         screen.resize(80, 24)
-        until(lambda: "worker-1" not in row_of(screen, "lanes", "mail"), screen.text)
+        until(lambda: "worker-1" not in row_of(screen, "types", "mail"), screen.text)
         screen.resize(50, 12)
         screen.wait_for("This terminal is 50x12.\ntreadle top needs at least 60x15.\nq quit")
         screen.resize(80, 24)
@@ -120,7 +120,7 @@ def test_a_type_is_paused_after_confirmation(url: str, queue: JobQueue, connecti
         screen.wait_for("Pause mail?")
         screen.press("y")
         screen.wait_for("Paused mail.")
-        until(lambda: row_of(screen, "lanes", "mail").endswith("paused"), screen.text)
+        until(lambda: row_of(screen, "types", "mail").endswith("paused"), screen.text)
         (pause,) = queue.pauses()
         assert (pause.job_type, pause.queue) == ("mail", None)
         assert queue.claim(["mail"]) == []

@@ -179,6 +179,40 @@ def test_rows_fit_every_width(width: int) -> None:
         shown(table, body, width)
 
 
+def test_rows_keep_their_order_until_the_reader_sorts_them() -> None:
+    table = Table(LANES, "lanes")
+
+    def show(**depths: int) -> list[str]:
+        lanes = [Lane("default", name, 100, depth, True, None, None, False, True) for name, depth in depths.items()]
+        table.show([LaneNow(each, NOW) for each in lanes])
+        return first_words(table)
+
+    async def body(app: One, pilot: Any) -> None:
+        assert show(a=5, b=70, c=60) == ["b", "c", "a"], "most first"
+        assert show(a=500, b=7, c=60) == ["b", "c", "a"], "the numbers change, the rows stay"
+        assert show(a=500, c=60) == ["c", "a"]
+        assert show(a=500, b=7, c=60, d=10_000) == ["b", "c", "a", "d"], "a new one comes last"
+        for _ in range(len(table._sortable())):
+            await pilot.press("s")
+        assert first_words(table) == ["d", "a", "c", "b"]
+        assert show(a=1, b=7, c=60, d=10_000) == ["d", "a", "c", "b"]
+
+    shown(table, body)
+
+
+def test_estimates_are_marked() -> None:
+    table = Table(LANES, "lanes")
+    lane = Lane("default", "a", 100, 300_000, False, None, None, False, True, NOW)
+
+    async def body(app: One, pilot: Any) -> None:
+        table.show([LaneNow(lane, NOW)])
+        assert table._lines[1].plain.split() == ["a", "default", "100", "≈300,000"]
+        table.show([LaneNow(lane._replace(counted_at=None), NOW)])
+        assert table._lines[1].plain.split() == ["a", "default", "100", "300,000+"]
+
+    shown(table, body)
+
+
 def test_a_lost_worker_is_marked() -> None:
     table = Table(WORKERS, "workers")
     lost = WorkerRow("gone", None, None, None, None, None, None, NOW, NOW, False, NOW, 0)
@@ -200,7 +234,7 @@ def overview(**changes: Any) -> Overview:
 def test_the_header_fits_every_width(width: int) -> None:
     line = second_line(overview(), width)
     assert line.cell_len <= width
-    assert "waiting ~1.2M   running 3   failed 60 in 1h" in line.plain
+    assert "waiting 1.2M+   running 3   failed 60 in 1h" in line.plain
     for unavailable_for in (None, 3.0, 90_000.0):
         assert first_line("x" * 300, "y" * 300, NOW, width, unavailable_for).cell_len <= max(width, 85)
     assert first_line("db.example.org/shop", "mail", NOW, 80, None).plain.startswith("db.example.org/shop  type: mail")

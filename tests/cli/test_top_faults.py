@@ -138,7 +138,7 @@ def test_control_characters_do_not_reach_the_terminal(url: str, queue: JobQueue,
         screen.press(ENTER)
         screen.wait_for("events 1", "log 1", "queue q [2J ]0;t [red] 31m", "a=[2J", "INFO")
         screen.press(ESCAPE)
-        screen.wait_for("lanes")
+        screen.wait_for("types")
         screen.press("f")
         screen.wait_for("torn", "[2J ]0;t [red] 31m", "1/3")
         for sequence in (b"\x1b[2J\x1b]", b"\x1b]0;", "\x9b31m".encode(), "\u202e".encode()):

@@ -28,7 +28,7 @@ def test_limits_are_listed_paused_and_resumed(url: str, app: Treadle, connection
     connection.execute("select register_worker('live', '1 hour', '{sync}')")
     with terminal("top", "--database-url", url) as screen:
         # Where an operator looks first: the lane whose jobs wait.
-        until(lambda: row_of(screen, "lanes", "sync").endswith("at limit"), screen.text)
+        until(lambda: row_of(screen, "types", "sync").endswith("at limit"), screen.text)
         screen.press("l")
         screen.wait_for("limits 3", "waiting▾", "in use", "next")
         assert row_of(screen, "limits", "sync").split() == ["sync", "acme", "2/2", "3", "when", "one", "ends"]

@@ -69,7 +69,7 @@ def test_metrics_show_what_waits_what_finished_and_who_works(busy: Treadle) -> N
     found = read(busy)
     a = {"queue": "default", "job_type": "a"}
     assert value(found, "treadle_jobs_waiting", **a) == 4
-    assert value(found, "treadle_jobs_waiting_is_capped", **a) == 0
+    assert value(found, "treadle_jobs_waiting_is_estimated", **a) == 0
     assert 0 < value(found, "treadle_oldest_due_seconds", **a) < 60
     assert value(found, "treadle_paused", **a) == 0
     assert value(found, "treadle_jobs_finished_total", **a, status="completed") == 3
@@ -224,7 +224,12 @@ def test_the_board_and_the_alerts_name_only_metrics_that_exist(busy: Treadle) ->
     for expression in (*shown, *alerts):
         assert names_in(expression) <= existing, expression
     # Each is of some use.
-    unused = {"treadle_jobs_waiting_is_capped", "treadle_transaction_id_age"}
+    unused = {
+        "treadle_jobs",
+        "treadle_jobs_is_estimated",
+        "treadle_jobs_waiting_is_estimated",
+        "treadle_transaction_id_age",
+    }
     assert set().union(*map(names_in, (*shown, *alerts))) == existing - unused
     ids = [panel["id"] for panel in board["panels"]]
     assert len(ids) == len(set(ids))

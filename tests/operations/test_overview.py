@@ -1,4 +1,4 @@
-"""The overview: exact counts for a small table, and marked estimates for a table that is too large to count."""
+"""The overview: lanes, workers, charts and throughput. For the numbers of jobs, see test_depths.py."""
 
 import asyncio
 from datetime import timedelta
@@ -8,7 +8,6 @@ import pytest
 from psycopg import Connection
 
 from tests.queue.test_limits import enqueue, limit
-from tests.support.buffers import buffers
 from tests.support.workers import one
 from treadle import JobQueue, Priority, Status, Treadle
 from treadle.db.queries.overview import get_throughput
@@ -136,30 +135,6 @@ def test_of_too_many_lanes_the_most_recently_used_are_shown(connection: Connecti
     )
     shown = {row[0] for row in connection.execute("select job_type from find_lanes()")}
     assert shown == {f"a{n}" for n in (*range(1, 999), 1050, 1100)}
-
-
-def test_a_large_table_is_estimated_at_a_bounded_cost(app: Treadle, connection: Connection[Any]) -> None:
-    connection.execute("set session_replication_role = replica")
-    connection.execute("""
-        insert into jobs (id, job_type, status, run_at, finished_at)
-        select new_id(), 'a', case when n % 10 = 0 then 'pending' else 'completed' end, clock_timestamp(),
-            case when n % 10 > 0 then clock_timestamp() end
-        from generate_series(1, 100000) as n""")
-    connection.execute("insert into lanes (queue, job_type, priority) values ('default', 'a', 100)")
-    connection.execute(
-        "update jobs set status = 'failed' where id = (select id from jobs where status <> 'pending' limit 1)"
-    )
-    connection.execute("vacuum analyze jobs")
-    assert one(connection, "select pg_relation_size('jobs') / 8192") > 1500, "large enough for a sample"
-    assert buffers(connection, "select * from sample_jobs()") < 700
-    assert buffers(connection, "select * from find_lanes(2000)") < 700
-    assert one(connection, "select depth from find_lanes(2000)") == 2000, "counted up to the limit"
-    seen = overview(app.database)
-    assert not seen.totals[Status.COMPLETED].exact
-    assert 45_000 < seen.totals[Status.COMPLETED].jobs < 135_000
-    assert seen.totals[Status.FAILED] == Total(1, exact=True), "a rare status is counted exactly"
-    (lane,) = seen.lanes
-    assert lane.depth == 10_000
 
 
 def test_the_lanes_of_different_partitions_are_added_up(app: Treadle, connection: Connection[Any]) -> None:

@@ -218,6 +218,24 @@ def test_a_live_update_keeps_focus_and_input(visit: Visit, queue: JobQueue) -> N
     expect(page.get_by_label("New priority")).to_have_value("9")
 
 
+def test_waiting_jobs_keep_their_order_while_their_numbers_change(visit: Visit, queue: JobQueue) -> None:
+    queue.enqueue_many("films", [{}] * 3)
+    queue.enqueue_many("music", [{}] * 2)
+    queue.enqueue("zoo")
+    page = visit.live("/")
+    rows = page.locator("#lanes tbody tr")
+    expect(rows.locator("th")).to_have_text(["films", "music", "zoo"])
+    page.locator("#lanes tr", has_text="music").locator("a").first.focus()
+    queue.enqueue_many("music", [{}] * 20)
+    queue.enqueue_many("animals", [{}] * 50)
+    queue.claim(["films"])
+    expect(rows.locator("th")).to_have_text(["films", "music", "zoo", "animals"])
+    expect(rows.locator("[data-label=Waiting]")).to_have_text(["0", "22", "1", "50"])
+    assert page.evaluate("document.activeElement.textContent") == "music"
+    page.reload()
+    expect(rows.locator("th")).to_have_text(["animals", "music", "zoo", "films"])
+
+
 def test_the_theme_is_saved(visit: Visit) -> None:
     page = visit.go("/")
     page.get_by_role("button", name="Switch between light and dark theme").click()

@@ -27,7 +27,7 @@ TICK_EVERY = 0.5
 PRUNE_EVERY = 60.0
 COUNT_EVERY = 5.0
 # How often it really is, the database decides: count_depths.sql.
-DEPTHS_EVERY = 2.0
+DEPTHS_EVERY = 1.0
 RECOVER_CLIENTS_EVERY = 60.0
 EXPIRE_EVERY = 10.0
 # Floors move only when jobs are claimed: there is no tick if the last claim is longer ago.

@@ -45,13 +45,14 @@ READING_ALL = {
     "the audit": "select * from audit",
     "charts": "select * from minutes, meter",
     "metrics": "select * from totals, find_lanes(), time_buckets()",
+    "numbers of jobs": "select * from depths, depth_history, find_depths(), count_statuses()",
     "limits": "select * from limits, limit_targets, limit_keys, limit_holders, limit_openings",
     "limits at a glance": "select * from find_limits()",
     "the state of a limit": "select * from limit_state('a', '', 1, now())",
 }
 # For people, not for workers.
 OVERVIEW = {
-    "a sample": "select * from sample_jobs()",
+    "a sample": "select * from sample_jobs()",  # until version 0.3
 }
 ENQUEUEING = {
     "enqueueing": "select enqueue('b')",

@@ -2,17 +2,18 @@
 --
 -- The jobs are divided by time into segments of up to c_size; treadle.depths has how many jobs each has, and the depth is their
 -- sum. Jobs leave at the beginning, where claims and pruning begin, and arrive at the present or at the end. So the first segment,
--- the last one and that of the present are counted every time, and one of the others, the one that was counted longest ago: a
--- cancelled job, for example, is noticed then. Jobs with the same time are in one segment, however many there are.
+-- the last one and that of the present are counted every time, and one of the others, the one that was counted longest ago, if
+-- that is more than c_again ago: a cancelled job, for example, is noticed then.
 --
--- Counting stops after p_limit jobs, and continues with the next call. Until all were counted once, the number of the last
+-- Counting stops after p_limit jobs, or at p_until, and continues with the next call. Until all were counted once, the number of the last
 -- segment is null.
 create or replace function treadle.count_segments(
     p_status varchar,
     p_lane treadle.lane,
     p_start timestamptz, -- the floor of the lane
     p_now timestamptz,
-    p_limit bigint
+    p_limit bigint,
+    p_until timestamptz
 ) returns bigint
 language plpgsql
 set enable_seqscan = off
@@ -20,9 +21,10 @@ set enable_bitmapscan = off
 set jit = off
 as $$
 declare
-    c_size constant int := 20000;
-    c_most constant int := 5000000; -- with the same time
+    c_size constant int := 10000;
+    c_again constant interval := '10 seconds';
     v_left bigint := p_limit;
+    v_over boolean := false;
     v_segment record;
     v_from timestamptz;
     v_begin timestamptz;
@@ -50,7 +52,8 @@ begin
                 kept.jobs,
                 kept.counted_at,
                 row_number() over following = 1 as is_first,
-                row_number() over (order by kept.counted_at, kept.starts_at) = 1 as is_oldest
+                row_number() over (order by kept.counted_at, kept.starts_at) = 1 as is_oldest,
+                bool_or(kept.jobs is null) over () as is_new
             from (
                 select kept.starts_at, kept.jobs, kept.counted_at
                 from treadle.depths as kept
@@ -67,13 +70,15 @@ begin
             ) as kept
             window following as (order by kept.starts_at)
         ) as segment
-        where segment.is_first
-           or segment.is_oldest
-           or segment.jobs is null
-           or segment.counted_at = '-infinity'
-           or segment.ends_at > p_now and segment.starts_at <= p_now
-           or segment.ends_at = 'infinity'
-        order by segment.jobs is null, segment.is_oldest, segment.starts_at
+        where case
+            when segment.is_new then segment.jobs is null
+            else segment.is_first
+                or segment.is_oldest and segment.counted_at < p_now - c_again
+                or segment.counted_at = '-infinity'
+                or segment.ends_at > p_now and segment.starts_at <= p_now
+                or segment.ends_at = 'infinity'
+        end
+        order by segment.is_oldest, segment.starts_at
     loop
         v_from := v_segment.starts_at;
         -- Below the first segment there may be jobs that were committed late, or whose time was written by hand. Those that are
@@ -85,35 +90,34 @@ begin
             else '-infinity'
         end;
         while v_from is not null loop
-            if v_left <= 0 then
+            v_found := treadle.count_span(p_status, p_lane, v_begin, v_segment.ends_at, c_size);
+            exit when v_found.jobs = 0 and v_from > v_segment.starts_at;
+            v_next := v_found.last + interval '1 microsecond';
+            if v_found.jobs < c_size or v_next >= v_segment.ends_at then
+                v_next := null;
+            end if;
+            v_left := v_left - v_found.jobs;
+            -- The first one always, to show when these were counted: it decides what is counted next.
+            perform treadle.keep_depth(
+                p_status, p_lane, v_from, v_found.jobs, p_now, v_segment.is_first and v_from = v_segment.starts_at
+            );
+
+            v_from := v_next;
+            v_begin := v_next;
+            v_over := v_left <= 0 or clock_timestamp() > p_until;
+            if v_over and v_from is not null then
+                -- The rest of the segment is counted next time.
                 perform treadle.keep_depth(
-                    p_status, p_lane, v_from, case when v_segment.jobs is not null then 0 end, '-infinity'
+                    p_status, p_lane, v_from, case when v_segment.jobs is not null then 0 end, '-infinity', false
                 );
                 exit;
             end if;
-
-            v_next := null;
-            v_found := treadle.count_span(p_status, p_lane, v_begin, v_segment.ends_at, c_size);
-            if v_found.jobs = c_size then
-                -- The segment ends before the last job, or if all have the same time, after it.
-                v_next := v_found.last;
-                if v_found.first = v_found.last then
-                    v_next := (treadle.count_span(
-                        p_status, p_lane, v_found.last + interval '1 microsecond', v_segment.ends_at, 1
-                    )).first;
-                end if;
-                v_found := treadle.count_span(p_status, p_lane, v_begin, coalesce(v_next, v_segment.ends_at), c_most);
-            end if;
-            v_left := v_left - v_found.jobs;
-            perform treadle.keep_depth(p_status, p_lane, v_from, v_found.jobs, p_now);
-            v_from := v_next;
-            v_begin := v_next;
         end loop;
-        exit when v_left <= 0;
+        exit when v_over;
     end loop;
     return p_limit - v_left;
 end
 $$;
 
-comment on function treadle.count_segments(varchar, treadle.lane, timestamptz, timestamptz, bigint)
+comment on function treadle.count_segments(varchar, treadle.lane, timestamptz, timestamptz, bigint, timestamptz)
     is 'Counts again what may have changed in a lane, or among the jobs of a finished status. Returns how many it counted.';

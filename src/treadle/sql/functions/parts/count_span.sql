@@ -1,4 +1,5 @@
--- Along idx_jobs_claimable if p_status is pending, else idx_jobs_finished. Also returns the times of the first and the last job.
+-- Along idx_jobs_claimable if p_status is pending, else idx_jobs_finished. Jobs with the same time as the last one are counted, too,
+-- however many there are, so that the next span can begin after it.
 create or replace function treadle.count_span(
     p_status varchar,
     p_lane treadle.lane,
@@ -6,7 +7,6 @@ create or replace function treadle.count_span(
     p_to timestamptz,
     p_limit int,
     out jobs bigint,
-    out first timestamptz,
     out last timestamptz
 )
 language plpgsql stable
@@ -17,18 +17,18 @@ set jit = off
 as $$
 begin
     if p_status = 'pending' then
-        select count(*), min(counted.run_at), max(counted.run_at)
-        into jobs, first, last
+        select count(*), max(counted.run_at)
+        into jobs, last
         from (
             select job.run_at
             from treadle.lane_jobs(p_lane, p_from) as job
             where job.run_at < p_to
             order by job.run_at
-            limit p_limit
+            fetch first (p_limit) rows with ties
         ) as counted;
     else
-        select count(*), min(counted.finished_at), max(counted.finished_at)
-        into jobs, first, last
+        select count(*), max(counted.finished_at)
+        into jobs, last
         from (
             select job.finished_at
             from treadle.jobs as job
@@ -37,7 +37,7 @@ begin
               and job.finished_at >= p_from
               and job.finished_at < p_to
             order by job.finished_at
-            limit p_limit
+            fetch first (p_limit) rows with ties
         ) as counted;
     end if;
 end

@@ -1,11 +1,12 @@
--- A part of count_segments(). What has not changed is written only every 10 seconds: while a snapshot is open, PostgreSQL
--- cannot remove the former versions of the row.
+-- A part of count_segments(). What has not changed is written only every 10 seconds, unless p_always: while a snapshot is open,
+-- PostgreSQL cannot remove the former versions of the row.
 create or replace function treadle.keep_depth(
     p_status varchar,
     p_lane treadle.lane,
     p_starts_at timestamptz,
     p_jobs bigint,
-    p_counted_at timestamptz
+    p_counted_at timestamptz,
+    p_always boolean
 ) returns void
 language plpgsql
 as $$
@@ -17,10 +18,11 @@ begin
     on conflict (status, queue, job_type, priority, partition, starts_at) do update
     set jobs = excluded.jobs,
         counted_at = excluded.counted_at
-    where kept.jobs is distinct from excluded.jobs
+    where p_always
+       or kept.jobs is distinct from excluded.jobs
        or kept.counted_at not between excluded.counted_at - interval '10 seconds' and excluded.counted_at;
 end
 $$;
 
-comment on function treadle.keep_depth(varchar, treadle.lane, timestamptz, bigint, timestamptz)
+comment on function treadle.keep_depth(varchar, treadle.lane, timestamptz, bigint, timestamptz, boolean)
     is 'Writes how many jobs a segment of a lane, or of a finished status, has.';

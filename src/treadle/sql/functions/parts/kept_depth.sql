@@ -1,10 +1,10 @@
--- The planner inlines this function. No row: nobody keeps it. Null: it is being counted for the first time.
+-- The planner inlines this function. No row: nobody keeps it. If counted_at is null, not all of them were counted yet.
 create or replace function treadle.kept_depth(p_status varchar, p_lane treadle.lane)
 returns table (jobs bigint, counted_at timestamptz)
 language sql stable
 as $$
     select
-        case when bool_and(kept.jobs is not null) then sum(kept.jobs)::bigint end,
+        coalesce(sum(kept.jobs), 0)::bigint,
         case when bool_and(kept.jobs is not null) then max(kept.counted_at) end
     from treadle.depths as kept
     where kept.status = p_status

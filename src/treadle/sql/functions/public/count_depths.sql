@@ -2,9 +2,9 @@
 -- find_depths.sql, count_statuses.sql and, for how, count_segments.sql. Also keeps for each minute how many jobs waited, by
 -- queue and type. Workers call it every few seconds.
 --
--- Each call counts about p_limit jobs, of those lanes first that were counted longest ago. The next one is due after 30 times as
--- long as this one took: with many deep lanes the numbers are older, and the cost is the same.
-create or replace function treadle.count_depths(p_limit int default 100000, p_keep interval default '7 days') returns bigint
+-- Each call takes about p_time, for at most about p_limit jobs, of those lanes first that were counted longest ago. The next one is due after 30 times as
+-- long as this one took. With many deep lanes the numbers are older, and the cost is the same.
+create or replace function treadle.count_depths(p_limit int default 300000, p_time interval default '60 milliseconds', p_keep interval default '7 days') returns bigint
 language plpgsql
 set enable_seqscan = off
 set enable_bitmapscan = off
@@ -27,6 +27,7 @@ declare
     v_kept bigint[];
     v_found record;
     v_range record;
+    v_until timestamptz;
     v_left bigint := p_limit;
 begin
     select to_timestamp(clock.last_value / 1000000.0) into v_due from treadle.depth_clock as clock;
@@ -51,8 +52,9 @@ begin
     from treadle.shown_lanes(treadle.safe_tick(pg_current_snapshot()), c_lanes) as known;
     v_found := treadle.count_lanes(v_lanes, v_starts, v_kept, c_deep * 5);
 
+    v_until := clock_timestamp() + p_time;
     for v_range in
-        select known.*, kept.counted_at
+        select known.*, kept.is_new
         from (
             select
                 'pending' as status,
@@ -68,26 +70,35 @@ begin
             where exists (select from treadle.depths as kept where kept.status = kind.status)
                or (
                     treadle.count_span(kind.status, row('', '', 0, '')::treadle.lane, '-infinity', 'infinity', c_deep)
-                  ).jobs = c_deep
+                  ).jobs >= c_deep
         ) as known
         left join lateral (
-            select max(kept.counted_at) as counted_at
+            select max(kept.counted_at) as counted_at, coalesce(bool_or(kept.jobs is null), true) as is_new
             from treadle.depths as kept
             where kept.status = known.status
               and treadle.is_in_lane(kept.queue, kept.job_type, kept.priority, kept.partition, known.lane)
         ) as kept on true
-        order by kept.counted_at nulls first
+        order by not kept.is_new, kept.counted_at nulls first
     loop
-        exit when v_left <= 0;
-        v_left := v_left - treadle.count_segments(v_range.status, v_range.lane, v_range.start, v_now, v_left);
+        -- Those that are counted for the first time do not get all of the time: it takes minutes if there are ten million.
+        continue when v_range.is_new and clock_timestamp() > v_until - p_time / 2;
+        loop
+            v_left := v_left - treadle.count_segments(
+                v_range.status, v_range.lane, v_range.start, v_now, v_left,
+                case when v_range.is_new then v_until - p_time / 2 else v_until end
+            );
 
-        delete from treadle.depths as kept
-        where kept.status = v_range.status
-          and treadle.is_in_lane(kept.queue, kept.job_type, kept.priority, kept.partition, v_range.lane)
-          and (
-                kept.jobs = 0 and kept.counted_at > '-infinity'
-                or (select known.jobs from treadle.kept_depth(v_range.status, v_range.lane) as known) < c_deep * 0.8
-              );
+            -- If the first segment is empty, the next one is counted, too: many jobs can be pruned at a time.
+            delete from treadle.depths as kept
+            where kept.status = v_range.status
+              and treadle.is_in_lane(kept.queue, kept.job_type, kept.priority, kept.partition, v_range.lane)
+              and (
+                    kept.jobs = 0 and kept.counted_at > '-infinity'
+                    or (select known.jobs from treadle.kept_depth(v_range.status, v_range.lane) as known) < c_deep * 0.8
+                  );
+            exit when not found or v_left <= 0 or clock_timestamp() > v_until;
+        end loop;
+        exit when v_left <= 0 or clock_timestamp() > v_until;
     end loop;
 
     if not exists (select from treadle.depth_history as known where known.minute = v_minute)
@@ -113,11 +124,14 @@ begin
           );
     end if;
 
-    v_due := greatest(v_now + c_every, clock_timestamp() + least(c_most, c_share * (clock_timestamp() - v_now)));
+    v_due := greatest(
+        v_now + case when exists (select from treadle.depths as kept where kept.jobs is null) then c_every / 2 else c_every end,
+        clock_timestamp() + least(c_most, c_share * (clock_timestamp() - v_now))
+    );
     perform setval('treadle.depth_clock', (extract(epoch from v_due) * 1000000)::bigint);
     return p_limit - v_left;
 end
 $$;
 
-comment on function treadle.count_depths(int, interval)
+comment on function treadle.count_depths(int, interval, interval)
     is 'Counts lanes and finished jobs that are too many to be counted whenever somebody looks, and keeps how many jobs waited in each minute. Returns how many jobs it counted. Workers call it every few seconds.';
