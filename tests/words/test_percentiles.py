@@ -26,7 +26,7 @@ def bucket(value: float) -> tuple[float, float]:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_percentile_is_wrong_by_less_than_the_width_of_its_bucket(seed: int) -> None:
-    chance = random.Random(seed)  # noqa: S311 - repeatable
+    chance = random.Random(seed)
     values = sorted(chance.lognormvariate(chance.uniform(-5, 7), 2) for _ in range(chance.randrange(1, 2_000)))
     made = histogram(values)
     for share in (0.5, 0.95, 0.99):
@@ -40,9 +40,9 @@ def test_a_percentile_is_wrong_by_less_than_the_width_of_its_bucket(seed: int) -
 def test_percentiles_never_exceed_the_longest_time_and_do_not_decrease() -> None:
     made = histogram([0.3] * 10 + [20_000.0, 50_000.0])
     found = made.times(12)
-    assert found.p50 is not None and found.p95 is not None and found.p99 is not None
-    assert 0.2 <= found.p50 <= 0.5
-    assert found.p50 <= found.p95 <= found.p99 <= 50_000.0 == found.most
+    p50, p95, p99, most, _ = found
+    assert 0.2 <= (p50 or 0) <= 0.5
+    assert (p50 or 0) <= (p95 or 0) <= (p99 or 0) <= (most or 0) == 50_000.0
     assert histogram([0.3]).times(1).p99 == pytest.approx(0.298, abs=0.01)
 
 

@@ -109,12 +109,14 @@ def _throughput(spans: Sequence[Span], step: float) -> Chart:
 
 def _waiting(spans: Sequence[Span]) -> Chart:
     p50, p95, p99 = ([getattr(each, f"waited_{name}") for each in spans] for name in ("p50", "p95", "p99"))
-    return _times("waiting", "Waiting time", "from due to claimed", "wait", p50, p95, p99)
+    most = [each.waited_most for each in spans]
+    return _times("waiting", "Waiting time", "from due to claimed", "wait", p50, p95, p99, most)
 
 
 def _running(spans: Sequence[Span]) -> Chart:
     p50, p95, p99 = ([getattr(each, f"ran_{name}") for each in spans] for name in ("p50", "p95", "p99"))
-    return _times("running-time", "Run time", "of completed jobs", "run time", p50, p95, p99)
+    most = [each.ran_most for each in spans]
+    return _times("running-time", "Run time", "of completed jobs", "run", p50, p95, p99, most)
 
 
 def _times(
@@ -125,11 +127,15 @@ def _times(
     p50: Sequence[float | None],
     p95: Sequence[float | None],
     p99: Sequence[float | None],
+    most: Sequence[float | None],
 ) -> Chart:
     known = [each for each in p99 if each is not None]
+    longest = max((each for each in most if each is not None), default=None)
     top = max(0.01, ceiling(max(known, default=0.0)))
     paths = [("p99", _steps(p99, top)), ("p95", _steps(p95, top)), ("p50", _steps(p50, top))]
-    summary = f"The 99th percentile of the {what} was at most {brief(max(known))}." if known else "No jobs completed."
+    summary = "No jobs completed." if longest is None else f"The longest {what} was {brief(longest)}."
+    if known:
+        summary += f" The 99th percentile was {brief(max(known))} at most."
     kinds = (("p50", "p50"), ("p95", "p95"), ("p99", "p99"))
     return Chart(name, title, unit, kinds, *_axis(top, brief), [], paths, summary, "completed")
 

@@ -1,5 +1,6 @@
 """Formats values and the results of changes for the pages."""
 
+import hashlib
 import json
 import re
 import unicodedata
@@ -84,6 +85,11 @@ def pretty(value: Json) -> str:
 def short_id(job_id: UUID) -> str:
     """The last 8 characters. The first ones encode the time, so jobs enqueued together share them."""
     return str(job_id)[-8:]
+
+
+def digest(text: str) -> str:
+    """Of a name, for the id of an element: ids contain nothing that was stored."""
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
 
 
 def utc(moment: datetime) -> str:

@@ -23,6 +23,7 @@ _templates = Environment(
 _templates.filters |= {
     "brief": brief,
     "count": count,
+    "digest": formatting.digest,
     "facts": facts,
     "line": printable,
     "lines": formatting.lines,
