@@ -130,7 +130,8 @@ def test_later_counts_of_a_minute_keep_the_slowest(queue: JobQueue, connection: 
     for each, ran in ((one, 5), (two, 9), (three, 7)):
         connection.execute(
             """update jobs set status = 'completed', claimed_at = run_at,
-                started_at = date_trunc('minute', now()) - %s * interval '1 s', finished_at = date_trunc('minute', now()) where id = %s""",
+                started_at = date_trunc('minute', now()) - %s * interval '1 s',
+                finished_at = date_trunc('minute', now()) where id = %s""",
             [ran, each],
         )
         connection.execute("update meter set reached = date_trunc('minute', now())")

@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 from psycopg import Connection
 
 from tests.support.browser import Visit
-from treadle import JobQueue
+from treadle import JobQueue, Treadle
 
 SHIFTS = """() => new Promise((done) => {
   let sum = 0;

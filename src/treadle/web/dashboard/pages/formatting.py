@@ -97,6 +97,11 @@ def utc(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
+def clock(moment: datetime) -> str:
+    """For the axis of a chart."""
+    return moment.astimezone(UTC).strftime("%H:%M")
+
+
 def _visible(each: str) -> str:
     if unicodedata.category(each) in ("Cc", "Cf", "Cs") or each in "\u2028\u2029":
         return f"\\u{ord(each):04x}"

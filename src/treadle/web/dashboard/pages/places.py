@@ -150,6 +150,7 @@ def list_values(kind: Kind, found: Places, window: int, search: str | None) -> d
     places = [each for each in found.places if wanted in _name(kind, each).casefold()]
     return {
         "kind": kind,
+        "at": found.at,
         "places": places[:MAX_PLACES],
         "more": max(0, len(places) - MAX_PLACES),
         "window": window,
@@ -163,6 +164,7 @@ def place_values(kind: Kind, name: str, window: int, update: PlaceUpdate, settin
     return {
         "kind": kind,
         "name": name,
+        "at": details.at,
         "window": window,
         "window_name": dict(WINDOWS)[window],
         "place": details.place,

@@ -10,7 +10,7 @@ from treadle.web.dashboard.pages import formatting
 from treadle.web.dashboard.pages.charts import brief
 from treadle.web.dashboard.routes import Context
 from treadle.web.dashboard.security.access import Role
-from treadle.words.formatting import count, facts, pace, printable, rate, share
+from treadle.words.formatting import count, facts, pace, printable, rate, share, span
 from treadle.words.masking import masked
 
 _templates = Environment(
@@ -22,6 +22,7 @@ _templates = Environment(
 )
 _templates.filters |= {
     "brief": brief,
+    "clock": formatting.clock,
     "count": count,
     "digest": formatting.digest,
     "facts": facts,
@@ -33,6 +34,7 @@ _templates.filters |= {
     "rate": rate,
     "share": share,
     "short": formatting.short_id,
+    "span": span,
     "utc": formatting.utc,
 }
 
