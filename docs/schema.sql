@@ -517,7 +517,7 @@ COMMENT ON FUNCTION treadle.opened_lanes(p_job_types character varying[], p_queu
 
 COMMENT ON FUNCTION treadle.opened_limits(p_now timestamp with time zone, p_until timestamp with time zone) IS 'The limits for which lanes are parked and that may have room by p_until, and when.';
 
-COMMENT ON FUNCTION treadle.operate(p_action character varying, p_ids uuid[], p_actor text, p_reason text, p_priority integer) IS 'Changes jobs for an operator (retry, cancel, delete, run_now, priority), with a row in the audit for each. Returns the outcome for each job (done, unfit, busy, missing) and the status that it had.';
+COMMENT ON FUNCTION treadle.operate(p_action character varying, p_ids uuid[], p_actor text, p_reason text, p_priority integer, p_act uuid, p_continues boolean) IS 'Changes jobs for an operator (retry, cancel, delete, run_now, priority), with a row in the audit for each. Returns the outcome for each job (done, unfit, busy, missing, repeated) and the status that it had.';
 
 COMMENT ON FUNCTION treadle.operate_schedule(p_action character varying, p_name character varying, p_actor text, p_reason text) IS 'Pauses, resumes, runs or deletes a schedule. Returns done, unchanged, missing, or declared (in code).';
 
@@ -570,6 +570,8 @@ COMMENT ON FUNCTION treadle.renew_workers(p_worker_ids character varying[], p_le
 COMMENT ON FUNCTION treadle.reopen_limit(p_name character varying) IS 'After a limit was changed: lanes that are parked for it are searched again.';
 
 COMMENT ON FUNCTION treadle.report_progress(p_id uuid, p_progress integer, p_stage character varying, p_lease bigint, p_worker_id character varying) IS 'Records the progress (0 to 100) and the stage of a running job; null leaves a value as it is. Returns false if the claim is lost.';
+
+COMMENT ON FUNCTION treadle.report_stuck(p_worker_id character varying, p_kind character varying, p_seconds double precision, p_job uuid, p_stack text) IS 'Notes that the event loop of a worker has not run for p_seconds (p_kind: stopped, or blocked by p_job), or that it runs again (null). It takes no jobs away.';
 
 CREATE TABLE treadle.workflows (
     id uuid NOT NULL,
@@ -707,7 +709,9 @@ CREATE TABLE treadle.audit (
     job_type character varying(50),
     queue character varying(50),
     reason text,
-    details jsonb DEFAULT '{}'::jsonb NOT NULL
+    details jsonb DEFAULT '{}'::jsonb NOT NULL,
+    act uuid,
+    begins boolean DEFAULT true NOT NULL
 );
 
 COMMENT ON TABLE treadle.audit IS 'What operators changed, one row per job, written in the transaction of the change.';
@@ -717,6 +721,10 @@ COMMENT ON COLUMN treadle.audit.actor IS 'Who made the change, according to the 
 COMMENT ON COLUMN treadle.audit.db_user IS 'The database user of that program.';
 
 COMMENT ON COLUMN treadle.audit.details IS 'The state before the change, and the arguments of the change.';
+
+COMMENT ON COLUMN treadle.audit.act IS 'The act that this row belongs to: a change of several jobs has one for all of them, also if it is made in several transactions. Null: the row is an act of its own.';
+
+COMMENT ON COLUMN treadle.audit.begins IS 'Whether this is the first row of its act. The audit page lists those.';
 
 ALTER TABLE treadle.audit ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME treadle.audit_id_seq
@@ -1422,7 +1430,15 @@ CREATE TABLE treadle.workers (
     pid integer,
     version text,
     process_types character varying(50)[],
-    children integer
+    children integer,
+    stuck_since timestamp with time zone,
+    stuck_kind character varying(20),
+    stuck_job uuid,
+    stuck_job_type character varying(50),
+    stuck_stack text,
+    lost_because text,
+    jobs_given_back integer,
+    jobs_failed integer
 )
 WITH (fillfactor='50');
 
@@ -1437,6 +1453,20 @@ COMMENT ON COLUMN treadle.workers.version IS 'The version of Treadle that the wo
 COMMENT ON COLUMN treadle.workers.process_types IS 'Those of its job types that run in child processes and do not count towards concurrency.';
 
 COMMENT ON COLUMN treadle.workers.children IS 'How many jobs run in child processes at once; concurrency is for the other jobs.';
+
+COMMENT ON COLUMN treadle.workers.stuck_since IS 'When its event loop last ran, if that is some seconds ago although its lease is renewed. Null: it runs. See report_stuck().';
+
+COMMENT ON COLUMN treadle.workers.stuck_kind IS 'stopped: its process was stopped, by a signal or a debugger; blocked: something blocks its event loop.';
+
+COMMENT ON COLUMN treadle.workers.stuck_job IS 'The job that blocks its event loop, if it is known.';
+
+COMMENT ON COLUMN treadle.workers.stuck_stack IS 'Where its event loop is blocked, if it is known.';
+
+COMMENT ON COLUMN treadle.workers.lost_because IS 'Why it was declared lost.';
+
+COMMENT ON COLUMN treadle.workers.jobs_given_back IS 'How many of its jobs were pending again when it was lost.';
+
+COMMENT ON COLUMN treadle.workers.jobs_failed IS 'How many of its jobs ended when it was lost, because they have crashed too often or have no attempts left.';
 
 ALTER TABLE ONLY treadle.audit
     ADD CONSTRAINT audit_pkey PRIMARY KEY (id);
@@ -1557,6 +1587,12 @@ ALTER TABLE ONLY treadle.workers
 
 ALTER TABLE ONLY treadle.workflows
     ADD CONSTRAINT workflows_pkey PRIMARY KEY (id);
+
+CREATE INDEX idx_audit_act ON treadle.audit USING btree (act, id) WHERE (act IS NOT NULL);
+
+CREATE UNIQUE INDEX idx_audit_acts ON treadle.audit USING btree (act) WHERE (begins AND (act IS NOT NULL));
+
+CREATE INDEX idx_audit_begins ON treadle.audit USING btree (id) WHERE begins;
 
 CREATE INDEX idx_audit_job ON treadle.audit USING btree (job_id) WHERE (job_id IS NOT NULL);
 

@@ -13,7 +13,14 @@ from treadle.db.runner import run
 from treadle.doctor import Finding, Limits, Severity, queries
 from treadle.doctor.facts import AutovacuumWorker, Index, Server, Table
 from treadle.doctor.finding import Context
-from treadle.doctor.rules.storage import check_autovacuum, check_bloat, check_tables, expected_bytes, threshold
+from treadle.doctor.rules.storage import (
+    check_autovacuum,
+    check_bloat,
+    check_tables,
+    expected_bytes,
+    expected_heap,
+    threshold,
+)
 
 CONTEXT = Context("treadle", Limits(), "1")
 TABLE = Table("jobs", False, {}, 1000.0, 1 << 20, 1000, 0, 60.0, 1000.0)
@@ -83,6 +90,41 @@ def test_a_bloated_index_is_found(own_url: str, own_connection: Connection[Any])
     for statement in found.remedy.splitlines():
         own_connection.execute(statement.encode())
     assert_ok(own_url, "index_bloat", AT_ONCE)
+
+
+def test_a_bloated_table_is_found(own_url: str, own_connection: Connection[Any]) -> None:
+    limits = AT_ONCE._replace(table_bytes=100 << 10)
+    own_connection.execute(
+        "insert into jobs (job_type, data) select 'a', jsonb_build_object('n', n) from generate_series(1, 20000) as n"
+    )
+    own_connection.execute("vacuum analyze jobs")
+    assert_ok(own_url, "table_bloat", limits)
+    # The last rows stay, so that vacuum cannot cut off the end.
+    own_connection.execute("delete from jobs where (data ->> 'n')::int <= 19000")
+    own_connection.execute("vacuum analyze jobs")
+    found = get_finding(own_url, "table_bloat", limits)
+    assert found.level.rank >= Severity.NOTE.rank
+    assert "jobs: " in found.detail
+    assert "for about 1,000 rows, about " in found.detail
+    assert_ok(own_url, "table_bloat")
+    assert "pg_repack --table=treadle.jobs" in found.remedy
+    statement = found.remedy.splitlines()[-1]
+    assert statement == "vacuum full treadle.jobs;"
+    own_connection.execute(statement.encode())
+    own_connection.execute("analyze jobs")
+    assert_ok(own_url, "table_bloat", limits)
+
+
+def test_the_estimated_size_of_a_table_is_close_to_its_real_size(own_connection: Connection[Any]) -> None:
+    own_connection.execute(
+        """insert into jobs (job_type, key, status, worker_id, finished_at, last_error)
+        select 'resize', 'k' || n, ('{pending, running, completed}'::text[])[1 + n % 3],
+            'host-' || n % 50, now() - n * interval '1 second', case when n % 2 = 0 then repeat('x', 100) end
+        from generate_series(1, 20000) as n"""
+    )
+    own_connection.execute("vacuum analyze jobs")
+    (jobs,) = [each for each in run(own_connection, queries.find_tables(), "treadle") if each.name == "jobs"]
+    assert 0.5 < jobs.heap / expected_heap(jobs) < 2, jobs
 
 
 def test_the_estimated_size_of_an_index_is_close_to_its_real_size(own_connection: Connection[Any]) -> None:

@@ -79,7 +79,7 @@ def test_a_lane_without_a_worker_is_found(url: str, connection: Connection[Any],
     queue.enqueue("mail", {}, priority=150)
     assert_ok(url, "unserved_lanes")
     found = get_finding(url, "unserved_lanes", AT_ONCE)
-    assert found.level is Severity.WARNING
+    assert found.level is Severity.CRITICAL
     assert found.title == "Jobs are due, but there are no live workers."
     assert found.detail.startswith("mail, priority 150: due for ")
     assert "defines mail" in found.remedy
@@ -118,7 +118,7 @@ def test_a_long_pause_is_found(url: str, queue: JobQueue, connection: Connection
     statement = found.remedy.removeprefix("If the pause is no longer needed: ")
     connection.execute(statement.encode())
     assert_ok(url, "paused_lanes", AT_ONCE)
-    assert get_finding(url, "unserved_lanes", AT_ONCE).level is Severity.WARNING
+    assert get_finding(url, "unserved_lanes", AT_ONCE).level is Severity.CRITICAL
 
 
 def test_a_pause_without_due_jobs_is_ok(url: str, connection: Connection[Any]) -> None:
@@ -259,11 +259,11 @@ def test_a_missing_heartbeat_has_the_right_severity(changes: dict[str, Any], exp
     ("due", "worker", "expected"),
     [
         (59, None, Severity.OK),
-        (60, None, Severity.NOTE),
-        (300, None, Severity.WARNING),
+        (60, None, Severity.CRITICAL),
         (300, WORKER, Severity.OK),
-        (300, WORKER._replace(seen=11.0), Severity.WARNING),
-        (300, WORKER._replace(lost=1.0), Severity.WARNING),
+        (300, WORKER._replace(seen=11.0), Severity.CRITICAL),
+        (300, WORKER._replace(lost=1.0), Severity.CRITICAL),
+        (60, WORKER._replace(job_types=["other"]), Severity.NOTE),
         (300, WORKER._replace(queues=["other"]), Severity.WARNING),
         (300, WORKER._replace(queues=["default"]), Severity.OK),
     ],

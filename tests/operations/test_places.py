@@ -8,7 +8,6 @@ from psycopg import Connection
 from tests.operations.test_throughput import add_minutes, sum_up
 from tests.support.buffers import buffers
 from treadle import JobQueue, Treadle
-from treadle.db.queries import dashboard as queries
 from treadle.db.queries.dashboard import MAX_CLAIMED, find_marks, find_slots, get_recent_failures
 from treadle.operations.overview import STEPS
 from treadle.operations.places import get_activities, get_place, get_places
@@ -99,7 +98,9 @@ def test_the_map_of_slots_has_the_numbers_of_the_tables(
     app: Treadle, queue: JobQueue, connection: Connection[Any]
 ) -> None:
     connection.execute("select register_worker('a', '1 minute', '{films}', null, 4)")
-    connection.execute("select register_worker('b', '1 minute', '{films}', null, 2, p_children => 3)")
+    connection.execute(
+        "select register_worker('b', '1 minute', '{films}', null, 2, p_process_types => '{other}', p_children => 3)"
+    )
     connection.execute("select register_worker('lost', '1 minute', '{films}', null, 2)")
     queue.enqueue_many("films", [{}] * 12)
     for worker, jobs, started in (("a", 6, 2), ("b", 2, 2), ("lost", 1, 1)):
@@ -108,8 +109,7 @@ def test_the_map_of_slots_has_the_numbers_of_the_tables(
             if nth < started:
                 client.start(job)
     connection.execute("update workers set seen_at = now() - interval '5 minutes' where worker_id = 'lost'")
-    children = app.database.read(queries.find_child_places())
-    found = make_slot_map(app.workers(), app.database.read(find_slots()), children)
+    found = make_slot_map(app.workers(), app.database.read(find_slots()))
     rows = {each.worker.worker_id: each for each in found.workers}
     assert set(rows) == {"a", "b", "lost"}
     assert (rows["a"].capacity, len(rows["a"].slots), rows["a"].free, rows["a"].ahead) == (4, 4, 0, 2)

@@ -6,6 +6,7 @@ import ctypes
 import fcntl
 import logging
 import os
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,13 @@ def block_the_interpreter(job: Job, lock: str) -> int:
         ctypes.PyDLL(None).flock(file.fileno(), fcntl.LOCK_SH)
     note("end", job)
     return job.fence
+
+
+@app.job(max_attempts=1)
+async def backtrack(job: Job) -> None:
+    """For years, in one call of the regular expressions, which holds the GIL."""
+    note("start", job)
+    re.match("(a|aa)+$", "a" * 200 + "b")
 
 
 @app.job(max_attempts=1)

@@ -188,7 +188,9 @@ def test_a_hundred_workers_with_fifty_slots_are_drawn_with_bounded_markup(
     now = datetime.fromisoformat("2026-11-18T03:00:00+00:00")
 
     def worker(nth: int, used: int, alive: bool = True) -> WorkerSlots:
-        row = WorkerRow(f"w{nth:03}", None, None, None, [], None, 50, now, now, alive, None, used, 50)
+        row = WorkerRow(
+            f"w{nth:03}", None, None, None, [], None, 50, now, now, alive, None, used, 50, "alive" if alive else "lost"
+        )
         return WorkerSlots(row, [Slot(job, "films", True, now)] * used, 50, 0)
 
     workers = [*(worker(nth, 30) for nth in range(120)), worker(999, 1, alive=False)]

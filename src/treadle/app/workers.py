@@ -14,11 +14,12 @@ class Workers:
         self._database = database
 
     def __call__(self) -> list[WorkerRow]:
-        """The live workers, and those that were lost within the last hour; at most 1,000."""
-        return self._database.read(overview_queries.find_recent_workers())
+        """The live workers, those that were lost within the last 24 hours, and those that still have jobs; at most
+        1,000."""
+        return self._database.read(overview_queries.find_recent_workers(hours=24))
 
     async def alist(self) -> list[WorkerRow]:
-        return await self._database.aread(overview_queries.find_recent_workers())
+        return await self._database.aread(overview_queries.find_recent_workers(hours=24))
 
     def set_concurrency(
         self, worker_id: str, concurrency: int, *, actor: str | None = None, reason: str | None = None

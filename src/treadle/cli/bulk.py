@@ -18,7 +18,7 @@ from treadle.db.queries.listing import find_jobs
 from treadle.db.queries.operations import CHUNK
 from treadle.operations import bulk
 from treadle.operations.bulk import Counts
-from treadle.words.changes import Change
+from treadle.words.changes import Action, Change
 from treadle.words.formatting import printable
 from treadle.words.listing import LATER, JobFilter, JobSummary
 from treadle.words.overview import Total
@@ -94,6 +94,14 @@ def confirm(change: Change, job_filter: JobFilter, total: Total) -> None:
             "add --yes to change the jobs, or --dry-run for the preview alone"
         )
     question = imperative(change, number_of_jobs(total, job_filter.status))
+    if change.action is Action.DELETE:
+        given = click.prompt(
+            f"To {question}, type their number ({total.jobs})", default="", show_default=False, err=True
+        )
+        if given.strip().replace(",", "") == str(total.jobs):
+            return
+        say(f"Nothing was changed: expected {total.jobs}, got {printable(given) or 'nothing'}.", stderr=True)
+        sys.exit(1)
     if not click.confirm(f"{question[0].upper()}{question[1:]}?", err=True):
         say("Nothing was changed.", stderr=True)
         sys.exit(1)

@@ -15,7 +15,8 @@ def delete(**options: Any) -> None:
 
     A running job cannot be deleted; cancel it first.
 
-    Jobs given by ID are changed at once. With filters, a preview is shown and confirmation is asked for first.
+    Jobs given by ID are changed at once. With filters, a preview is shown, and you are asked to type
+    the number of jobs.
 
     \b
     treadle delete 0199b1c2-7a3e-7c51-9d4b-2f6a8e0c1d35

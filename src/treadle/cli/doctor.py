@@ -1,6 +1,5 @@
 """treadle doctor."""
 
-import json
 import sys
 from collections.abc import Sequence
 
@@ -11,6 +10,7 @@ from rich.text import Text
 
 from treadle.app import Treadle
 from treadle.cli.options import database_url, schema
+from treadle.cli.output import print_json
 from treadle.doctor import Finding, Severity, worst
 from treadle.doctor.examine import examine
 from treadle.words.errors import TreadleError
@@ -31,7 +31,7 @@ class NotExamined(click.ClickException):
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print all findings as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print all findings as JSON, one object per line.")
 @click.option("--verbose", "-v", is_flag=True, help="Also show the checks that passed.")
 @database_url
 @schema
@@ -43,7 +43,7 @@ def doctor(as_json: bool, verbose: bool, database_url: str | None, schema: str) 
 
     \b
     treadle doctor
-    treadle doctor --json | jq '.findings[] | select(.level != "ok")'
+    treadle doctor --json | jq 'select(.level != "ok")'
     """
     app = Treadle(database_url, schema=schema)
     try:
@@ -53,14 +53,11 @@ def doctor(as_json: bool, verbose: bool, database_url: str | None, schema: str) 
     finally:
         app.close()
     if as_json:
-        click.echo(json.dumps(as_dict(findings), indent=2))
+        for each in findings:
+            print_json(each)
     else:
         show(Console(highlight=False), findings, verbose)
     sys.exit(EXIT[worst(findings)])
-
-
-def as_dict(findings: Sequence[Finding]) -> dict[str, object]:
-    return {"level": worst(findings), "findings": [each._asdict() for each in findings]}
 
 
 def show(console: Console, findings: Sequence[Finding], verbose: bool) -> None:

@@ -14,6 +14,7 @@ from treadle.cli.place_stats import show_place
 from treadle.operations.overview import overview
 from treadle.words.formatting import age, countdown, estimated, printable, rate, span
 from treadle.words.overview import Lane, Overview, Span, Total, WorkerRow
+from treadle.words.stuck import describe_stuck
 
 MINUTES = (1, 15, 60)
 LANES = [
@@ -171,15 +172,18 @@ def lane_row(lane: Lane, now: datetime) -> list[str | Text]:
 
 
 def worker_row(worker: WorkerRow, now: datetime) -> list[str | Text]:
-    room = "" if worker.concurrency is None else f"/{worker.concurrency}"
+    room = "" if worker.slots is None else f"/{worker.slots}"
+    ahead = f" +{worker.prefetched}" if worker.prefetched else ""
     seen = age((now - worker.seen_at).total_seconds())
     return [
         printable(worker.worker_id),
-        f"{worker.holds}{room}",
+        f"{worker.running}{room}{ahead}",
         age((now - worker.started_at).total_seconds()),
         Text(seen, style="" if worker.alive else "red"),
         Text("lost", style="red")
         if not worker.alive
+        else Text(f"stuck: {describe_stuck(worker.stuck, now)}", style="red")
+        if worker.stuck
         else ", ".join(map(printable, worker.job_types or ["manual claims"])),
     ]
 

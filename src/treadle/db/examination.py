@@ -21,6 +21,7 @@ from treadle.db.setup_connection import unreachable
 from treadle.words.errors import DatabaseUnreachable
 
 SECONDS = 3.0
+LOCK_SECONDS = 0.5
 # A notification takes milliseconds. One that has not arrived by then was lost.
 NOTIFICATION_SECONDS = 2.0
 NAME = "treadle doctor"
@@ -34,29 +35,28 @@ _CONNECTION: dict[str, Any] = {
 }
 # In addition to read_settings: wait only briefly for locks, and leave the planner only plans that use indexes.
 _SETTINGS = b"""
-set local lock_timeout = 500;
 set local enable_bitmapscan = off;
 set local enable_hashjoin = off;
 set local enable_mergejoin = off"""
 
 
 class RunQuery(Protocol):
-    def __call__(self, query: Query[Result]) -> Result | QueryFailed: ...
+    def __call__(self, query: Query[Result], lock_seconds: float = LOCK_SECONDS) -> Result | QueryFailed: ...
 
 
 class ARunQuery(Protocol):
-    def __call__(self, query: Query[Result]) -> Awaitable[Result | QueryFailed]: ...
+    def __call__(self, query: Query[Result], lock_seconds: float = LOCK_SECONDS) -> Awaitable[Result | QueryFailed]: ...
 
 
 @contextmanager
 def examination(database: Database, seconds: float = SECONDS) -> Iterator[RunQuery]:
     with _connection(database) as connection:
 
-        def run(query: Query[Result]) -> Result | QueryFailed:
+        def run(query: Query[Result], lock_seconds: float = LOCK_SECONDS) -> Result | QueryFailed:
             try:
                 # In a transaction of the caller's, the settings must not outlive the query.
                 with connection.transaction(force_rollback=_is_inside(connection)):
-                    connection.execute(_settings(seconds))
+                    connection.execute(_settings(seconds, lock_seconds))
                     return peek(connection, query, database.schema)
             except psycopg.Error as error:
                 if connection.closed:
@@ -70,10 +70,10 @@ def examination(database: Database, seconds: float = SECONDS) -> Iterator[RunQue
 async def aexamination(database: Database, seconds: float = SECONDS) -> AsyncIterator[ARunQuery]:
     async with _aconnection(database) as connection:
 
-        async def run(query: Query[Result]) -> Result | QueryFailed:
+        async def run(query: Query[Result], lock_seconds: float = LOCK_SECONDS) -> Result | QueryFailed:
             try:
                 async with connection.transaction(force_rollback=_is_inside(connection)):
-                    await connection.execute(_settings(seconds))
+                    await connection.execute(_settings(seconds, lock_seconds))
                     return await apeek(connection, query, database.schema)
             except psycopg.Error as error:
                 if connection.closed:
@@ -150,8 +150,8 @@ def _is_inside(connection: Connection[Any] | AsyncConnection[Any]) -> bool:
     return connection.info.transaction_status != TransactionStatus.IDLE
 
 
-def _settings(seconds: float) -> bytes:
-    return read_settings(seconds) + b";" + _SETTINGS
+def _settings(seconds: float, lock_seconds: float = LOCK_SECONDS) -> bytes:
+    return read_settings(seconds) + f";\nset local lock_timeout = {round(lock_seconds * 1000)};".encode() + _SETTINGS
 
 
 def _failure(error: psycopg.Error) -> QueryFailed:

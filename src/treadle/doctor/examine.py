@@ -18,7 +18,21 @@ from treadle.doctor.expected_schema import expected_schema
 from treadle.doctor.facts import ClockOffset, Server
 from treadle.doctor.finding import Context, Finding, Severity, by_severity, worst
 from treadle.doctor.limits import Limits
-from treadle.doctor.rules import horizon, lanes, schedules, schema, server, stalled, storage, work, workflows
+from treadle.doctor.lock_facts import TableBlocker
+from treadle.doctor.rules import (
+    blocked,
+    failures,
+    horizon,
+    lanes,
+    schedules,
+    schema,
+    server,
+    stalled,
+    storage,
+    unclaimed,
+    work,
+    workflows,
+)
 from treadle.doctor.rules import limits as limit_rules
 from treadle.doctor.rules.unanswered import unanswered
 
@@ -44,8 +58,10 @@ SERVER = (
     ),
     Check(("slot_log",), ("slots",), horizon.check_slots),
     Check(("row_security",), ("row_security",), schema.check_row_security),
+    Check(("blocked_tables",), ("table_blockers",), blocked.check_blockers),
 )
 VERSION = Check(("schema",), ("records", "expected"), schema.check_version)
+BLOCKED = SERVER[-1]
 UNOPENED = Check(("unopened_limits",), ("workers", "unopened_limits"), limit_rules.check_unopened)
 STALLED = Check(("stalled_workers",), ("quiet_workers", "overdue_jobs"), stalled.check_stalled)
 # Only if the schema is the one that this version expects.
@@ -55,19 +71,23 @@ SCHEMA = (
     Check(("triggers",), ("expected", "triggers"), schema.check_triggers),
     Check(("table_settings",), ("expected", "tables"), schema.check_table_settings),
     Check(
-        ("autovacuum_off", "dead_rows", "autovacuum_lag", "unlogged_tables"),
+        ("autovacuum_off", "dead_rows", "autovacuum_lag", "unlogged_tables", "table_bloat"),
         ("server", "tables"),
         storage.check_tables,
     ),
     Check(("autovacuum_busy",), ("server", "tables", "autovacuum_workers"), storage.check_autovacuum),
     Check(("index_bloat",), ("indexes",), storage.check_bloat),
-    Check(("silent_workers", "old_workers", "worker_clocks"), ("workers",), work.check_workers),
+    Check(("silent_workers", "stuck_workers", "old_workers", "worker_clocks"), ("workers",), work.check_workers),
     Check(("abandoned_claims",), ("abandoned_claims",), work.check_abandoned_claims),
     Check(("unserved_lanes",), ("workers", "lanes", "pauses"), lanes.check_lanes),
     Check(("paused_lanes",), ("server", "lanes", "pauses"), lanes.check_pauses),
     STALLED,
+    Check(("unclaimed_jobs",), ("workers", "quiet_workers", "overdue_jobs", "active_types"), unclaimed.check_unclaimed),
+    Check(("hidden_jobs",), ("hidden_jobs",), unclaimed.check_hidden),
+    Check(("untriggered_jobs",), ("untriggered_jobs",), unclaimed.check_untriggered),
     Check(("ticks",), ("tick",), work.check_tick),
     Check(("clock_jumps",), ("clock_jumps",), server.check_clock_jumps),
+    Check(("failure_rates",), ("failure_rates",), failures.check_failure_rates),
     Check(("crashing_jobs",), ("crashing_jobs",), work.check_crashes),
     Check(("failing_keys",), ("failing_keys",), work.check_keys),
     Check(("unclaimable_jobs",), ("unclaimable_jobs",), work.check_unclaimable),
@@ -83,20 +103,33 @@ LOOK_AGAIN_SECONDS = 1.5
 NAMES = [name for check in (VERSION, *SERVER, *SCHEMA) for name in check.names]
 
 
+# A table is locked: a query that needs it fails at once, and the others run.
+BLOCKED_SECONDS = 0.02
+
+
 class NotificationTest:
     """Yielded instead of a query, to find out whether a notification arrives."""
 
 
+class Impatient(NamedTuple):
+    """A query that is not to wait for locks."""
+
+    query: Query[Any]
+
+
 Facts: TypeAlias = dict[str, Any]
-Examination: TypeAlias = Generator[Query[Any] | NotificationTest, Any, list[Finding]]
+Request: TypeAlias = Query[Any] | NotificationTest | Impatient
+Examination: TypeAlias = Generator[Request, Any, list[Finding]]
 
 
 def examine(database: Database, limits: Limits | None = None) -> list[Finding]:
     """All findings, the most severe first, also those that are ok."""
     with examination(database) as run:
 
-        def carry_out(request: Query[Any] | NotificationTest) -> Any:
-            return receives_notifications(database) if isinstance(request, NotificationTest) else run(request)
+        def carry_out(request: Request) -> Any:
+            if isinstance(request, NotificationTest):
+                return receives_notifications(database)
+            return run(request.query, BLOCKED_SECONDS) if isinstance(request, Impatient) else run(request)
 
         return by_severity(drive(_examination(database.schema, limits or Limits()), carry_out))
 
@@ -104,8 +137,10 @@ def examine(database: Database, limits: Limits | None = None) -> list[Finding]:
 async def aexamine(database: Database, limits: Limits | None = None) -> list[Finding]:
     async with aexamination(database) as run:
 
-        async def carry_out(request: Query[Any] | NotificationTest) -> Any:
-            return await (areceives_notifications(database) if isinstance(request, NotificationTest) else run(request))
+        async def carry_out(request: Request) -> Any:
+            if isinstance(request, NotificationTest):
+                return await areceives_notifications(database)
+            return await (run(request.query, BLOCKED_SECONDS) if isinstance(request, Impatient) else run(request))
 
         return by_severity(await adrive(_examination(database.schema, limits or Limits()), carry_out))
 
@@ -113,6 +148,10 @@ async def aexamine(database: Database, limits: Limits | None = None) -> list[Fin
 def _examination(schema_name: str, limits: Limits) -> Examination:
     context = Context(schema_name, limits, version("treadle"))
     facts: Facts = {}
+    # First, before anything waits for a lock.
+    facts["table_blockers"] = yield from _table_blockers(context)
+    is_blocked = worst(_apply(context, BLOCKED, facts)) is Severity.CRITICAL
+    patience = Impatient if is_blocked else _as_it_is
     for name, query in _server_queries().items():
         facts[name] = yield query
     before = time.time()
@@ -120,7 +159,7 @@ def _examination(schema_name: str, limits: Limits) -> Examination:
     facts["clock"] = clock if isinstance(clock, QueryFailed) else _offset(before, clock, time.time())
     facts["notifications"] = yield NotificationTest()
     exists = yield queries.has_migration_records()
-    facts["records"] = (yield queries.get_migration_records()) if exists is True else exists or None
+    facts["records"] = (yield patience(queries.get_migration_records())) if exists is True else exists or None
     known = facts["server"]
     facts["expected"] = expected_schema(known.version if isinstance(known, Server) else 0, schema_name)
     of_version = _apply(context, VERSION, facts)
@@ -130,9 +169,34 @@ def _examination(schema_name: str, limits: Limits) -> Examination:
     ):
         checks += SCHEMA
         for name, query in _schema_queries(limits).items():
-            facts[name] = yield query
+            facts[name] = yield patience(query)
         yield from _look_again(context, facts)
+    if is_blocked:
+        checks = tuple(check for check in checks if not _timed_out(check, facts))
     return [*of_version, *(finding for check in checks for finding in _apply(context, check, facts))]
+
+
+def _as_it_is(query: Query[Any]) -> Query[Any]:
+    return query
+
+
+def _timed_out(check: Check, facts: Facts) -> bool:
+    """It waited for a lock that another finding reports."""
+    needed = [facts[name] for name in check.needs]
+    return any(isinstance(each, QueryFailed) and each.timed_out for each in needed)
+
+
+def _table_blockers(context: Context) -> Generator[Query[Any], Any, list[TableBlocker] | QueryFailed]:
+    """Those of a lock that has just been taken are looked for again: a migration has it for a moment only."""
+    found: list[TableBlocker] | QueryFailed = yield queries.find_table_blockers()
+    if isinstance(found, QueryFailed) or all(blocked.lasts(context, each) for each in found if each.whole_table):
+        return found
+    yield queries.wait(context.limits.blocked / 2)
+    again: list[TableBlocker] | QueryFailed = yield queries.find_table_blockers()
+    if isinstance(again, QueryFailed):
+        return again
+    known = {each.id for each in found}
+    return [each._replace(confirmed=each.id in known) for each in again]
 
 
 def _server_queries() -> Mapping[str, Query[Any]]:
@@ -193,6 +257,10 @@ def _schema_queries(limits: Limits) -> Mapping[str, Query[Any]]:
         "tick": queries.get_tick(limits.tick),
         "clock_jumps": queries.find_clock_jumps(limits.clock_jump),
         "abandoned_claims": queries.find_abandoned_claims(limits.client_silence),
+        "active_types": queries.find_active_types(limits.unclaimed[0]),
+        "hidden_jobs": queries.find_hidden_jobs(limits.hidden),
+        "untriggered_jobs": queries.find_untriggered_jobs(limits.hidden),
+        "failure_rates": queries.find_failure_rates(limits.recent_failures, limits.past_failures),
         "crashing_jobs": queries.find_crashing_jobs(limits.crashes),
         "failing_keys": queries.find_failing_keys(limits.failing_key[0]),
         "unclaimable_jobs": queries.find_unclaimable_jobs(),
@@ -213,7 +281,7 @@ def _apply(context: Context, check: Check, facts: Facts) -> list[Finding]:
     needed = [facts[name] for name in check.needs]
     for each in needed:
         if isinstance(each, QueryFailed):
-            known = facts["server"]
+            known = facts.get("server")
             user = known.user if isinstance(known, Server) else None
             return [unanswered(context, name, each, user) for name in check.names]
     return check.rule(context, *needed)

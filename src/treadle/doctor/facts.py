@@ -5,6 +5,8 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
+from treadle.words.stuck import Stuck
+
 
 class Server(NamedTuple):
     now: datetime
@@ -82,6 +84,10 @@ class Table(NamedTuple):
     """Since the last vacuum."""
     age: float | None
     """Since the schema was created."""
+    heap: int = 0
+    """The bytes of its rows alone, without indexes and large values."""
+    width: float | None = None
+    """The average bytes of a row; None: it was never analyzed."""
 
 
 class RowSecurity(NamedTuple):
@@ -191,6 +197,9 @@ class Worker(NamedTuple):
     """It was started before the functions of the schema last changed."""
     concurrency: int | None = None
     """0: an operator has set it so, and it claims nothing."""
+    stuck: Stuck | None = None
+    """Its event loop does not run."""
+    now: datetime | None = None
 
     @property
     def live(self) -> bool:

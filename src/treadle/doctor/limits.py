@@ -25,6 +25,10 @@ class Limits(NamedTuple):
     index_factor: float = 4
     """How many times its estimated size an index may have."""
 
+    table_bytes: int = 256 << 20
+    table_factor: float = 4
+    """The same for tables."""
+
     connections: tuple[float, float, float] = (0.75, 0.85, 0.95)
     """As a share of the limit."""
     clock: tuple[float, float] = (2, 30)
@@ -36,6 +40,8 @@ class Limits(NamedTuple):
     """A statement_timeout or lock_timeout below this interrupts claims and maintenance."""
     short_idle: float = 60
 
+    stuck: tuple[float, float, float] = (0, 10, 60)
+    """How long the event loop of a worker may not run. Workers report it after 3 s."""
     blocked: float = 2
     """How long a session may lock a table of the queue."""
     blocked_rows: float = 10
@@ -52,6 +58,10 @@ class Limits(NamedTuple):
     paused: tuple[float, float] = (3600, 86_400)
     stalled: tuple[float, float] = (60, 300)
     """How long a worker with free slots may claim nothing while jobs are due."""
+    unclaimed: tuple[float, float] = (600, 3600)
+    """How long jobs that a live worker serves may be due while none of their type starts."""
+    hidden: float = 60
+    """How long a job may be due where no claim looks. Ticks find it within seconds."""
     tick: float = 60
     crashes: int = 2
     """How many times a job has crashed its worker."""

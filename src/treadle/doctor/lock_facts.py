@@ -28,6 +28,8 @@ class TableBlocker(NamedTuple):
     """How long the first of them has waited."""
     waits: bool
     """It waits for a lock itself: it is in the way because others wait behind it."""
+    confirmed: bool = False
+    """It was seen twice, some time apart."""
 
     @property
     def id(self) -> tuple[int, str | None]:

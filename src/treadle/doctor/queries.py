@@ -1,6 +1,6 @@
 """The queries of the doctor. Each returns facts, and is fast however many jobs there are."""
 
-from treadle.db.query import Query, statement
+from treadle.db.query import Query, Rows, statement
 from treadle.doctor.facts import (
     AbandonedClaim,
     AutovacuumWorker,
@@ -32,7 +32,8 @@ from treadle.doctor.facts import (
     Worker,
 )
 from treadle.doctor.lock_facts import TableBlocker
-from treadle.doctor.work_facts import FailureRate
+from treadle.doctor.work_facts import FailureRate, HiddenJob, UntriggeredJob
+from treadle.words.stuck import Stuck
 
 # The settings that the rules need.
 SETTINGS = (
@@ -79,7 +80,7 @@ def find_vacuum_blockers() -> Query[list[VacuumBlocker]]:
 
 def find_table_blockers() -> Query[list[TableBlocker]]:
     """It reads no table of the queue, so it does not wait for a lock."""
-    return Query(statement("find_table_blockers"), {}, lambda rows: [TableBlocker._make(row) for row in rows])
+    return Query(statement("find_table_blockers"), {}, lambda rows: [TableBlocker(*row) for row in rows])
 
 
 def find_failure_rates(recent: float, past: float) -> Query[list[FailureRate]]:
@@ -126,7 +127,10 @@ def find_autovacuum_workers() -> Query[list[AutovacuumWorker]]:
 
 
 def find_workers() -> Query[list[Worker]]:
-    return Query(statement("find_workers"), {}, lambda rows: [Worker._make(row) for row in rows])
+    def read(rows: Rows) -> list[Worker]:
+        return [Worker._make([*row[:13], Stuck.read(row[13:18]), row[18]]) for row in rows]
+
+    return Query(statement("find_workers"), {}, read)
 
 
 def find_clock_jumps(seconds: float) -> Query[list[ClockJump]]:
@@ -147,6 +151,23 @@ def find_overdue_jobs(seconds: float) -> Query[list[OverdueJob]]:
 def find_quiet_workers(seconds: float) -> Query[list[QuietWorker]]:
     params = {"seconds": seconds}
     return Query(statement("find_quiet_workers"), params, lambda rows: [QuietWorker._make(row) for row in rows])
+
+
+def find_hidden_jobs(seconds: float) -> Query[list[HiddenJob]]:
+    params = {"seconds": seconds}
+    return Query(statement("find_hidden_jobs"), params, lambda rows: [HiddenJob._make(row) for row in rows])
+
+
+def find_untriggered_jobs(seconds: float) -> Query[list[UntriggeredJob]]:
+    """`seconds`: how long a job may wait for another one that has ended."""
+    params = {"seconds": seconds}
+    return Query(statement("find_untriggered_jobs"), params, lambda rows: [UntriggeredJob._make(row) for row in rows])
+
+
+def find_active_types(seconds: float) -> Query[set[tuple[str, str]]]:
+    """Queues and job types of which attempts have ended in the last `seconds`, or that run now."""
+    params = {"seconds": seconds}
+    return Query(statement("find_active_types"), params, lambda rows: {(row[0], row[1]) for row in rows})
 
 
 def use_indexes() -> Query[None]:

@@ -1,6 +1,30 @@
 """What is known about the attempts of each type, and about jobs that claims do not find."""
 
+from datetime import datetime
 from typing import NamedTuple
+
+
+class HiddenJob(NamedTuple):
+    """The first due job of a lane that lies where no claim looks."""
+
+    queue: str
+    job_type: str
+    priority: int
+    partition: str
+    due: float
+    floor: datetime | None
+    """Claims of the lane begin here. None: the lane is not searched at all."""
+    id: str
+
+
+class UntriggeredJob(NamedTuple):
+    """A job that lacks what a trigger would have set."""
+
+    kind: str
+    """finished: it has ended without finished_at; key, dependency: nothing is left that would unblock it."""
+    id: str
+    job_type: str
+    key: str | None
 
 
 class FailureRate(NamedTuple):

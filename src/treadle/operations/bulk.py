@@ -3,9 +3,11 @@
 A chunk that was changed stays changed, even if a later one fails.
 """
 
+import re
 from collections.abc import AsyncIterator, Generator, Iterator, Mapping, Sequence
 from operator import add
 from typing import Any, NamedTuple, TypeAlias
+from uuid import UUID, uuid4
 
 from treadle.db.database import Database
 from treadle.db.queries import listing as listing_queries
@@ -13,7 +15,7 @@ from treadle.db.queries.operations import CHUNK, change_jobs
 from treadle.db.query import Query
 from treadle.db.script import adrive, aiterate, drive, iterate
 from treadle.words.changes import Action, ChangeResult
-from treadle.words.errors import InvalidArgument, shown
+from treadle.words.errors import ActRepeated, InvalidArgument, shown
 from treadle.words.listing import HELD, LATER, JobFilter, JobSummary, Listing
 from treadle.words.overview import Total
 from treadle.words.status import FINISHED, Status
@@ -68,18 +70,33 @@ class Place(NamedTuple):
     """How many jobs the search for the previous chunk examined, if it stopped at its limit; else None."""
 
     @classmethod
-    def read(cls, text: str, chosen: Sequence[str]) -> "Place":
-        began, _, rest = text.partition("~")
-        status, _, after = rest.partition("~")
-        if not (began.isascii() and began.isdigit() and len(began) <= 17) or status not in chosen:
+    def read(cls, text: str, chosen: Sequence[str]) -> tuple["Place", UUID]:
+        """The place in a cursor, and the act that it continues."""
+        began, status, act, after = (*text.split("~", 3), "", "", "")[:4]
+        if (
+            not (began.isascii() and began.isdigit() and len(began) <= 17)
+            or status not in chosen
+            or not re.fullmatch("[0-9a-f]{32}", act)
+        ):
             raise InvalidArgument(f"after must be the cursor that the previous chunk returned, got {shown(text)}")
-        return cls(int(began), status, after or None)
+        return cls(int(began), status, after or None), UUID(act)
 
-    def __str__(self) -> str:
-        return f"{self.began}~{self.status}~{self.after or ''}"
+    def cursor(self, act: UUID) -> str:
+        return f"{self.began}~{self.status}~{act.hex}~{self.after or ''}"
 
 
-Order: TypeAlias = tuple[Action, str, str | None, int | None]
+class Order(NamedTuple):
+    """What to change, by whom and why, as which act."""
+
+    action: Action
+    actor: str
+    reason: str | None
+    priority: int | None
+    act: UUID
+    continues: bool
+    """It has been begun: by another chunk."""
+
+
 _Chunk: TypeAlias = Generator[Query[Any], Any, tuple[Counts, Place | None]]
 
 
@@ -98,7 +115,7 @@ class Change:
         self._database = database
         self._filter = job_filter
         self._lists = lists(action, job_filter)
-        self._order = (action, actor, reason, priority)
+        self._order = Order(action, actor, reason, priority, uuid4(), True)
         change_jobs(action, (), actor, reason, priority)  # checks the arguments before anything is changed
 
     def __iter__(self) -> Iterator[Counts]:
@@ -125,13 +142,19 @@ async def achange_chunk(
     reason: str | None = None,
     priority: int | None = None,
     after: str | None = None,
+    act: UUID | None = None,
 ) -> tuple[Counts, str | None]:
-    """Change one chunk. Returns its counts and the cursor of the next chunk, or None if this was the last."""
-    chosen, order = lists(action, job_filter), (action, actor, reason, priority)
+    """Change one chunk. Returns its counts and the cursor of the next chunk, or None if this was the last.
+
+    Raises ActRepeated if the first chunk of `act` was changed before."""
+    chosen = lists(action, job_filter)
     change_jobs(action, (), actor, reason, priority)
-    place = None if after is None else Place.read(after, chosen)
+    place = None
+    if after is not None:
+        place, act = Place.read(after, chosen)
+    order = Order(action, actor, reason, priority, act or uuid4(), after is not None)
     counts, following = await adrive(_next_chunk(job_filter, chosen, order, place), database.arun)
-    return counts, None if following is None else str(following)
+    return counts, None if following is None else following.cursor(order.act)
 
 
 def _next_chunk(job_filter: JobFilter, chosen: Sequence[str], order: Order, place: Place | None) -> _Chunk:
@@ -145,22 +168,27 @@ def _next_chunk(job_filter: JobFilter, chosen: Sequence[str], order: Order, plac
 
 
 def _chunk(job_filter: JobFilter, chosen: Sequence[str], order: Order, place: Place) -> _Chunk:
-    action, actor, reason, priority = order
     after = place.after
     if after is None and place.status in FINISHED:
         # Leave out jobs that finished since the change began: one may have been changed here and finished again.
         after = listing_queries.cursor_at(Status(place.status), place.began)
     page: Listing = yield listing_queries.find_jobs(job_filter._replace(status=place.status), after, CHUNK)
-    ids = [job.id for job in page.jobs if job.priority != priority and not _is_newer(job, place.began)]
+    ids = [job.id for job in page.jobs if job.priority != order.priority and not _is_newer(job, place.began)]
     counts = Counts()
     if ids:
-        done: list[ChangeResult] = yield change_jobs(action, ids, actor, reason, priority)
-        outcomes = [each.outcome for each in done]
-        counts = Counts._make(map(outcomes.count, Counts._fields))
+        done: list[ChangeResult] = yield change_jobs(order.action, ids, *order[1:])
+        counts = counted(done)
     if page.next is not None:
         return counts, Place(place.began, place.status, page.next, page.examined)
     following = chosen.index(place.status) + 1
     return counts, Place(place.began, chosen[following]) if following < len(chosen) else None
+
+
+def counted(done: Sequence[ChangeResult]) -> Counts:
+    outcomes = [each.outcome for each in done]
+    if "repeated" in outcomes:
+        raise ActRepeated
+    return Counts._make(map(outcomes.count, Counts._fields))
 
 
 def count(database: Database, job_filter: JobFilter, action: Action | None = None) -> Total:

@@ -142,12 +142,18 @@ def _finished(totals: Sequence[TypeTotals]) -> list[Metric]:
 
 
 def _workers(workers: Sequence[WorkerRow]) -> list[Metric]:
-    alive = [each for each in workers if each.alive]
-    lost = len(workers) - len(alive)
-    slots = sum(each.concurrency or 0 for each in alive)
-    states = [Sample({"state": "alive"}, len(alive)), Sample({"state": "lost"}, lost)]
+    slots = sum(each.concurrency or 0 for each in workers if each.alive)
+    stuck = sum(each.state == "stuck" for each in workers)
+    alive = sum(each.alive for each in workers) - stuck
+    numbers = {"alive": alive, "stuck": stuck, "lost": len(workers) - alive - stuck}
+    states = [Sample({"state": state}, number) for state, number in numbers.items()]
     return [
-        Metric("treadle_workers", "gauge", "Worker processes: alive, and lost within the last hour.", states),
+        Metric(
+            "treadle_workers",
+            "gauge",
+            "Worker processes: alive, stuck (the event loop does not run), and lost within the last hour.",
+            states,
+        ),
         _one("treadle_worker_slots", "How many jobs the live workers run at once.", slots),
         _one("treadle_jobs_claimed", "Jobs that workers have claimed or run.", sum(each.holds for each in workers)),
     ]

@@ -1,11 +1,11 @@
 """What runs in each slot of each live worker."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from treadle.db.queries.dashboard import MAX_CLAIMED, ChildPlaces, ClaimedJob
+from treadle.db.queries.dashboard import MAX_CLAIMED, ClaimedJob
 from treadle.words.overview import WorkerRow
 
 
@@ -42,15 +42,13 @@ class SlotMap(NamedTuple):
     """False: more jobs are claimed than were read."""
 
 
-def make_slot_map(
-    workers: Sequence[WorkerRow], claimed: Sequence[ClaimedJob], children: Mapping[str, ChildPlaces]
-) -> SlotMap:
+def make_slot_map(workers: Sequence[WorkerRow], claimed: Sequence[ClaimedJob]) -> SlotMap:
     jobs: dict[str, list[ClaimedJob]] = {}
     for each in claimed[:MAX_CLAIMED]:
         jobs.setdefault(each.worker_id, []).append(each)
     # A worker that is lost is shown as long as it has jobs: they have not been given to others yet.
     shown = [each for each in workers if each.alive or each.worker_id in jobs]
-    made = [_worker_slots(each, jobs.get(each.worker_id, []), children.get(each.worker_id)) for each in shown]
+    made = [_worker_slots(each, jobs.get(each.worker_id, [])) for each in shown]
     running = sum(each.status == "running" for each in claimed)
     return SlotMap(
         made,
@@ -61,8 +59,8 @@ def make_slot_map(
     )
 
 
-def _worker_slots(worker: WorkerRow, jobs: Sequence[ClaimedJob], children: ChildPlaces | None) -> WorkerSlots:
-    capacity = None if worker.concurrency is None else worker.concurrency + (children.children if children else 0)
+def _worker_slots(worker: WorkerRow, jobs: Sequence[ClaimedJob]) -> WorkerSlots:
+    capacity = worker.slots
     slots = [
         Slot(each.id, each.job_type, each.status == "running", each.started_at or each.claimed_at) for each in jobs
     ]

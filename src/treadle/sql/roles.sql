@@ -223,7 +223,7 @@ grant execute on function
     treadle.operate_schedule, -- (owner)
     -- workers and maintenance
     treadle.register_worker,
-    treadle.renew_workers,
+    treadle.renew_workers, treadle.report_stuck,
     treadle.set_concurrency, -- (owner)
     treadle.heartbeat,
     treadle.recover_worker,
@@ -350,7 +350,7 @@ grant execute on function
     treadle.listed_lanes,
     treadle.lane_floor,
     treadle.safe_floor,
-    treadle.lane_jobs,
+    treadle.lane_jobs, treadle.next_lane, treadle.blocked_by_jobs,
     treadle.safe_tick,
     treadle.tick_is_fresh,
     treadle.is_read_committed,

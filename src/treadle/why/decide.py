@@ -30,6 +30,7 @@ from treadle.why.rules.schedule import (
     starts_later,
     without_worker,
 )
+from treadle.why.rules.stuck import workers_stuck
 from treadle.words.status import Status
 
 
@@ -56,6 +57,7 @@ def decide(facts: Facts, blocker: Reason | None = None) -> Reason:
         *limited(facts),
         unserved(facts),
         workers_paused(facts),
+        workers_stuck(facts),
         # Which jobs will be ahead of it when it is due is not known.
         None if later else busy(facts),
         locked(facts),
@@ -79,6 +81,7 @@ def decide_schedule(facts: ScheduleFacts, unfinished: Reason | None = None) -> R
         *jobs_paused(facts),
         unserved(facts) if any(not each.is_client for each in facts.workers) else None,
         workers_paused(facts),
+        workers_stuck(facts),
     ]
     return _first([each for each in causes if each] or [on_time(facts)])
 

@@ -8,6 +8,7 @@ from uuid import UUID
 from treadle.words.changes import Pause
 from treadle.words.origin import Origin
 from treadle.words.status import Status
+from treadle.words.stuck import Stuck
 
 # Jobs ahead are counted up to this; one more stands for "more than that".
 COUNT_LIMIT = 1000
@@ -22,6 +23,9 @@ class JobWorker(NamedTuple):
     """When it was declared lost."""
     is_registered: bool = False
     """It has a row: it registered, or has sent a heartbeat."""
+    host: str | None = None
+    pid: int | None = None
+    stuck: Stuck | None = None
 
 
 class Failure(NamedTuple):
@@ -59,6 +63,15 @@ class LiveWorker(NamedTuple):
     busy: int | None
     """How many of these slots are taken."""
     seen_at: datetime
+    stuck: Stuck | None = None
+    """Its event loop does not run."""
+    host: str | None = None
+    pid: int | None = None
+
+    @property
+    def may_claim(self) -> bool:
+        """It would claim this job when it has a free slot."""
+        return self.serves and self.slots != 0 and self.stuck is None
 
 
 class Ahead(NamedTuple):

@@ -12,6 +12,7 @@ from treadle.words.changes import Pause
 from treadle.words.errors import JobNotFound, UnknownSchedule
 from treadle.words.origin import Origin
 from treadle.words.status import Status
+from treadle.words.stuck import Stuck
 
 
 def get_job_facts(job_id: UUID) -> Query[Facts]:
@@ -53,7 +54,7 @@ def _facts(row: tuple[Any, ...]) -> Facts:
     def take(number: int) -> list[Any]:
         return [next(rest) for _ in range(number)]
 
-    worker = JobWorker(*take(3))
+    worker = JobWorker._make([*take(5), Stuck.read(take(5))])
     (running_beside,) = take(1)
     failure = take(4)
     cancelled = take(2)
@@ -99,8 +100,9 @@ def _pause(values: list[Any]) -> Pause:
 
 
 def _worker(values: list[Any]) -> LiveWorker:
-    *rest, seen_at = values
-    return LiveWorker._make([*rest, _moment(seen_at)])
+    *known, seen_at, since, kind, job, job_type, stack, host, pid = values
+    stuck = Stuck.read((_moment_or_none(since), kind, None if job is None else UUID(job), job_type, stack))
+    return LiveWorker._make([*known, _moment(seen_at), stuck, host, pid])
 
 
 def _row_lock(values: list[Any]) -> RowLock:

@@ -8,6 +8,9 @@ from uuid import UUID
 from treadle.words.json import Json
 from treadle.words.status import Status
 
+# The jobs of an act are counted up to here.
+ACT_LIMIT = 10_000
+
 
 class Action(StrEnum):
     """An operator's action on a job."""
@@ -33,7 +36,8 @@ class ChangeResult(NamedTuple):
 
     id: UUID
     outcome: str
-    """done; unfit: its status does not allow it, or there is nothing to change; busy: its row is locked; missing."""
+    """done; unfit: its status does not allow it, or there is nothing to change; busy: its row is locked; missing;
+    repeated: the act was begun before, and nothing was changed."""
     status: Status | None
     """Before the action."""
 
@@ -61,3 +65,34 @@ class AuditEntry(NamedTuple):
     reason: str | None
     details: Json
     """The values before the change, and the requested ones."""
+    act: UUID | None = None
+    """What it is a part of: a change of several jobs is one act."""
+
+
+class Act(NamedTuple):
+    """What an operator did at once: one change, or the same change of several jobs."""
+
+    first: AuditEntry
+    jobs: int
+    """How many it changed; counted up to ACT_LIMIT + 1. 0: it was no change of jobs."""
+    examples: list[tuple[UUID, str]]
+    """The first of them, with their types."""
+
+
+class ActList(NamedTuple):
+    acts: list[Act]
+    next: int | None
+    """Where the list continues; None: there are no more."""
+    examined: int
+    """How many acts were compared with the filter."""
+
+
+class AuditFilter(NamedTuple):
+    """Which acts to list; None stands for any."""
+
+    actor: str | None = None
+    """A part of the name, regardless of case."""
+    action: str | None = None
+    job_type: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None

@@ -41,6 +41,16 @@ class WrongStatus(TreadleError):
         self.status = status
 
 
+class ActRepeated(TreadleError):
+    """The same change was begun before: a form was submitted twice. Nothing was changed."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "this change was already made, or is being made: the form was submitted twice, and nothing was changed the "
+            "second time; to change more jobs, select them again"
+        )
+
+
 class LeaseLost(TreadleError):
     """The claim is no longer valid. Nothing was changed; stop working on the job."""
 

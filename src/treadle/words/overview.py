@@ -7,6 +7,7 @@ from typing import NamedTuple
 from treadle.words.changes import Pause
 from treadle.words.snapshot import JobSnapshot
 from treadle.words.status import Status
+from treadle.words.stuck import Stuck
 
 
 class Lane(NamedTuple):
@@ -44,12 +45,32 @@ class WorkerRow(NamedTuple):
     started_at: datetime
     seen_at: datetime
     alive: bool
+    """Its lease is renewed. It may be stuck."""
     lost_at: datetime | None
     """When it was declared lost and its jobs were recovered."""
     holds: int
     """How many jobs it has claimed or is running."""
     initial_concurrency: int | None = None
     """What it was started with."""
+    state: str = "alive"
+    """`alive`; `stuck`: its lease is renewed, but its event loop does not run; `silent`: its lease was not renewed in
+    time; `lost`: it was declared lost."""
+    running: int = 0
+    """How many of the jobs take up its slots."""
+    prefetched: int = 0
+    """How many it has claimed ahead and not started."""
+    slots: int | None = None
+    """How many jobs run at once, with those in child processes."""
+    lease: float | None = None
+    """Seconds; None: a client without a worker process."""
+    stuck: Stuck | None = None
+    lost_because: str | None = None
+    jobs_given_back: int | None = None
+    """Of a lost worker: how many of its jobs were pending again."""
+    jobs_failed: int | None = None
+    """Of a lost worker: how many of its jobs failed with it."""
+    at: datetime | None = None
+    """When this was read, by the database's clock."""
 
 
 class Span(NamedTuple):

@@ -4,6 +4,9 @@ The worker notes each job that begins. The process that supervises it reads whic
 died, and which ones are past their deadline. In return it notes when the lease was last renewed, and the worker stops
 its handlers if that was too long ago. Neither waits for the other: a blocked event loop cannot make a live job look
 dead. A job costs one write of 64 bytes.
+
+The worker's event loop also notes that it runs (pulse.py), and at the end there is room for the stack of a thread that
+blocks it.
 """
 
 import mmap
@@ -18,10 +21,15 @@ from treadle.words.clock import now
 
 _HEADER = struct.Struct("<d")  # when the lease was last renewed
 _HIGHEST = struct.Struct("<i")  # the highest slot that was ever used, behind it
+_PULSE = struct.Struct("<d")  # when the event loop last ran; 0: it is not watched
+_PULSE_AT = 16
+_LOOP = struct.Struct("<Qiii")  # of the event loop: its thread, as Python and as the system name it; process; signal
+_LOOP_AT = 24
 _SLOT = struct.Struct("<16sqddi")  # job, lease number, started, deadline, process
 _USED = 63
 
 _SIZE = 64
+STACK_BYTES = 64 * 1024
 
 
 class Entry(NamedTuple):
@@ -32,6 +40,17 @@ class Entry(NamedTuple):
     process: int  # 0: in the worker itself; otherwise the child process, which can be killed on its own
 
 
+class EventLoop(NamedTuple):
+    """Where the worker's event loop runs."""
+
+    thread: int = 0
+    """As threading.get_ident()."""
+    native_thread: int = 0
+    process: int = 0
+    dump_signal: int = 0
+    """Lets the process write the stacks of its threads, even if a thread does not release the GIL. 0: there is none."""
+
+
 class JobSlots:
     """A header and slots of 64 bytes in an unlinked file. There are more slots than a worker uses, unless an operator
     raises its concurrency: those that were never used take no memory, and no time to read."""
@@ -39,7 +58,8 @@ class JobSlots:
     def __init__(self, descriptor: int, count: int) -> None:
         self.descriptor = descriptor
         self.count = count
-        self._memory = mmap.mmap(descriptor, _SIZE * (count + 1))
+        self._stack_at = _SIZE * (count + 1)
+        self._memory = mmap.mmap(descriptor, self._stack_at + STACK_BYTES)
         self._free = list(range(count, 0, -1))
         self._highest = 0
         self._raising = threading.Lock()
@@ -47,7 +67,7 @@ class JobSlots:
     @classmethod
     def create(cls, count: int) -> "JobSlots":
         with tempfile.TemporaryFile() as file:
-            file.truncate(_SIZE * (count + 1))
+            file.truncate(_SIZE * (count + 1) + STACK_BYTES)
             return cls(os.dup(file.fileno()), count)
 
     # The lease
@@ -60,6 +80,52 @@ class JobSlots:
     @renewed_at.setter
     def renewed_at(self, moment: float) -> None:
         _HEADER.pack_into(self._memory, 0, moment)
+
+    # The event loop. The worker writes where it runs and when; both sides write and clear the stack.
+
+    @property
+    def pulse(self) -> float:
+        value: float = _PULSE.unpack_from(self._memory, _PULSE_AT)[0]
+        return value
+
+    @pulse.setter
+    def pulse(self, moment: float) -> None:
+        _PULSE.pack_into(self._memory, _PULSE_AT, moment)
+
+    @property
+    def event_loop(self) -> EventLoop:
+        return EventLoop._make(_LOOP.unpack_from(self._memory, _LOOP_AT))
+
+    @event_loop.setter
+    def event_loop(self, where: EventLoop) -> None:
+        _LOOP.pack_into(self._memory, _LOOP_AT, *where)
+
+    @property
+    def has_stack(self) -> bool:
+        return self._memory[self._stack_at] != 0
+
+    @property
+    def stack(self) -> str:
+        """The stacks that were written last; empty: there is none."""
+        if not self.has_stack:
+            return ""
+        raw = self._memory[self._stack_at : self._stack_at + STACK_BYTES]
+        return raw.partition(b"\0")[0].decode(errors="replace")
+
+    @stack.setter
+    def stack(self, text: str) -> None:
+        raw = text.encode(errors="replace")[: STACK_BYTES - 1]
+        self._memory[self._stack_at] = 0
+        if raw:
+            # The first byte last: the other process must not read a part of it.
+            self._memory[self._stack_at + 1 : self._stack_at + len(raw) + 1] = raw[1:] + b"\0"
+            self._memory[self._stack_at] = raw[0]
+
+    def prepare_dump(self) -> None:
+        """Make room for a dump: faulthandler writes to the descriptor, which nothing else does."""
+        self._memory[self._stack_at : self._stack_at + STACK_BYTES] = bytes(STACK_BYTES)
+        os.ftruncate(self.descriptor, self._stack_at + STACK_BYTES)
+        os.lseek(self.descriptor, self._stack_at, os.SEEK_SET)
 
     # The jobs. Only the worker writes them; any thread of it may add one. A slot is marked as used after it is filled,
     # and as free before reuse.

@@ -1,4 +1,5 @@
-"""Renews the leases of workers from a process that runs none of the user's code, and gives back their jobs.
+"""Renews the leases of workers from a process that runs none of the user's code, notices workers that are stuck, and
+gives back the jobs of dead ones.
 
 `treadle worker` has a supervisor that does this for the processes it starts. A worker inside a program has a keeper
 process of its own: it ends with the program, however that ends, and then gives back the jobs of the worker.
@@ -18,10 +19,12 @@ from typing import Any
 from uuid import UUID
 
 from treadle.db.queries import worker as worker_queries
-from treadle.db.reconnecting import DatabaseUnavailable, ReconnectingConnection
+from treadle.db.reconnecting import DatabaseUnavailable, ReconnectingConnection, RowLocked
 from treadle.words.clock import now
 from treadle.worker.job_slots import JobSlots
 from treadle.worker.options import Settings, renew_every
+from treadle.worker.pulse import CHECK_SECONDS, Kind, PulseWatch, Stuck
+from treadle.worker.services import within
 
 log = logging.getLogger("treadle")
 
@@ -45,6 +48,13 @@ class Keeper:
         self._crash_limit = crash_limit
         self.workers: dict[str, JobSlots] = {}
         """The job slots of each worker whose lease is renewed, by worker id."""
+        self._watches: dict[str, PulseWatch] = {}
+        self._unreported: set[str] = set()
+        self._changed = asyncio.Event()
+
+    async def run(self) -> None:
+        """Renew the leases, and watch the workers, until cancelled."""
+        await asyncio.gather(self.renew(), self.watch())
 
     async def renew(self) -> None:
         """Renew the leases until cancelled. A failed renewal is soon retried."""
@@ -63,7 +73,40 @@ class Keeper:
             for slots in workers.values():
                 # The time before the statement was sent: the lease certainly lasts from then on.
                 slots.renewed_at = began
-            await asyncio.sleep(max(0.0, every - (now() - began)))
+            self._changed.clear()
+            await self._report()
+            await within(self._changed.wait(), every - (now() - began))
+
+    async def watch(self) -> None:
+        """Notice when a worker is stuck and when it no longer is. The next renewal, which comes at once, reports it."""
+        while True:
+            await asyncio.sleep(CHECK_SECONDS)
+            moment = now()
+            for worker_id, slots in list(self.workers.items()):
+                watch = self._watches.setdefault(worker_id, PulseWatch(slots))
+                before = watch.stuck
+                try:
+                    changed = watch.check(moment)
+                except Exception:
+                    log.exception("the event loop of worker %s could not be checked", worker_id)
+                    continue
+                if changed:
+                    _log(worker_id, before, watch.stuck, moment)
+                    self._unreported.add(worker_id)
+                    self._changed.set()
+
+    async def _report(self) -> None:
+        """Write which workers are stuck, if that has changed. If it fails, it is written after the next renewal."""
+        for worker_id in list(self._unreported):
+            self._unreported.discard(worker_id)
+            stuck = self._watches[worker_id].stuck
+            try:
+                await self.connection.run(worker_queries.report_stuck(worker_id, *_described(stuck)))
+            except Exception as error:
+                if not isinstance(error, DatabaseUnavailable | RowLocked):
+                    log.exception("it could not be reported that worker %s is stuck, or no longer is", worker_id)
+                if worker_id in self._watches:
+                    self._unreported.add(worker_id)
 
     async def recover(
         self,
@@ -75,6 +118,8 @@ class Keeper:
     ) -> list[worker_queries.Recovered]:
         """Give back the jobs of a worker that has ended, and return them. Waits while the database is unavailable."""
         self.workers.pop(worker_id, None)
+        self._watches.pop(worker_id, None)
+        self._unreported.discard(worker_id)
         await self.connection.persist(worker_queries.announce_leaving(worker_id))
         query = worker_queries.recover_worker(worker_id, reason, crashed, overdue, self._crash_limit, keep)
         recovered = await self.connection.persist(query)
@@ -89,6 +134,28 @@ class Keeper:
 
     async def close(self) -> None:
         await self.connection.close()
+
+
+def _log(worker_id: str, before: Stuck | None, after: Stuck | None, moment: float) -> None:
+    if after is None:
+        seconds = 0.0 if before is None else moment - before.since
+        log.warning("worker %s is no longer stuck: its event loop runs again, after %.1f seconds", worker_id, seconds)
+    elif after.kind is Kind.STOPPED:
+        log.warning("worker %s is stuck: its process has been stopped, by a signal or a debugger", worker_id)
+    else:
+        job = f" by job {after.job}" if after.job else ""
+        job += f" ({after.job_type})" if after.job_type else ""
+        where = f", here:\n{after.stack.rstrip()}" if after.stack else "; its stack is not available"
+        seconds = moment - after.since
+        log.warning(
+            "worker %s is stuck: its event loop is blocked for %.1f seconds%s%s", worker_id, seconds, job, where
+        )
+
+
+def _described(stuck: Stuck | None) -> tuple[str | None, float | None, UUID | None, str | None]:
+    if stuck is None:
+        return None, None, None, None
+    return stuck.kind.value, now() - stuck.since, stuck.job, stuck.stack
 
 
 class KeeperProcess:
@@ -164,7 +231,7 @@ async def keep() -> None:
     slots = JobSlots(order["slots_descriptor"], order["slots"])
     keeper = Keeper(order["url"], order["schema"], timedelta(seconds=order["lease"]), order["crash_limit"])
     keeper.workers[order["worker_id"]] = slots
-    renewing = asyncio.create_task(keeper.renew())
+    renewing = asyncio.create_task(keeper.run())
     # The end of the pipe is not enough: a process that the program has forked may keep it open.
     last, orphaned = asyncio.create_task(reader.readline()), asyncio.create_task(_orphaned(order["parent"]))
     await asyncio.wait([last, orphaned], return_when=asyncio.FIRST_COMPLETED)

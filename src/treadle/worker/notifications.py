@@ -29,6 +29,8 @@ from treadle.worker.services import Delay
 log = logging.getLogger("treadle")
 
 PROBE_SECONDS = 15.0
+# How long a worker that stops tries to tell the others: they find out anyway.
+LEAVE_SECONDS = 1.0
 # How long a probe may take to arrive, and how long a listener to reconnect.
 ARRIVE_SECONDS = 2.0
 RECONNECT_SECONDS = 3.0

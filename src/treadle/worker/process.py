@@ -22,6 +22,7 @@ from treadle.words.tracebacks import format_traceback
 from treadle.worker.exit_codes import USAGE_ERROR, End
 from treadle.worker.job_slots import JobSlots
 from treadle.worker.log_format import set_up
+from treadle.worker.pulse import prepare_dumps
 from treadle.worker.recycling import Recycling
 from treadle.worker.run import end_now, work
 from treadle.worker.worker import Worker
@@ -49,6 +50,7 @@ def main() -> None:
 async def _serve(order: dict[str, Any]) -> End:
     app = load_app(order["app"])
     slots = JobSlots(order["slots_descriptor"], order["slots"])
+    prepare_dumps(slots)
     listening: list[asyncio.Task[None]] = []  # the event loop keeps only a weak reference
 
     pipe = os.fdopen(order["pipe"], "w")

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from treadle.app.function import JobFunction
 from treadle.app.listeners import Listeners
+from treadle.attempt.attempt import running_attempt
 from treadle.attempt.progress import ProgressReport
 from treadle.db.queries import worker as worker_queries
 from treadle.db.reconnecting import DatabaseUnavailable, ReconnectingConnection, RowLocked
@@ -28,6 +29,9 @@ from treadle.worker.services import within
 
 log = logging.getLogger("treadle")
 
+# How often running jobs are reported, and looked up.
+REPORT_SECONDS = 0.25
+WATCH_SECONDS = 1.0
 # A job that finishes sooner is never reported as running, which saves a write.
 SHOWN_AFTER = 0.2
 # Jobs that run for longer are looked up regularly: they may have been cancelled.
@@ -100,6 +104,14 @@ class RunningJobs:
         # In a context of its own: the current one may be that of the job that has just finished.
         running.task = _begin(self._run(running, finished), loop, self._context.copy())
         return True
+
+    def job_of(self, task: "asyncio.Task[object]") -> tuple[UUID, str] | None:
+        """The job to which a task belongs, its id and type. May be called from any thread."""
+        if sys.version_info >= (3, 12):
+            attempt = task.get_context().get(running_attempt)  # also of a task that the handler has started
+            return None if attempt is None else (attempt.claim.id, attempt.claim.job_type)
+        found = next((each for each in list(self._running.values()) if each.task is task), None)
+        return None if found is None else (found.claim.id, found.claim.job_type)
 
     def claims(self) -> list[Claim]:
         return [each.claim for each in self._running.values()]

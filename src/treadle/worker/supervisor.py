@@ -277,7 +277,7 @@ class Supervisor:
         if self._keeper is None:
             chosen = self._settings
             self._keeper = Keeper(url, schema, chosen.lease, chosen.crash_limit)
-            self._renewing = asyncio.create_task(self._keeper.renew())
+            self._renewing = asyncio.create_task(self._keeper.run())
         worker.worker_id = worker_id
         self._metrics.place = url, schema
         self._worked = True

@@ -40,24 +40,21 @@ from treadle.worker.lease import LeaseWatch, registration
 from treadle.worker.log import forget_events, log_events
 from treadle.worker.log_capture import Capture
 from treadle.worker.lost_replies import LostReplies
-from treadle.worker.notifications import SEND_SECONDS, Notifications
+from treadle.worker.notifications import LEAVE_SECONDS, SEND_SECONDS, Notifications
 from treadle.worker.options import FLUSH_SECONDS, STOP_SECONDS, Settings, WorkerOptions, settings
 from treadle.worker.peers import group_name
 from treadle.worker.recorder import Recorder
 from treadle.worker.recycling import Limits, Recycling
-from treadle.worker.running_jobs import RunningJobs
+from treadle.worker.running_jobs import REPORT_SECONDS, WATCH_SECONDS, RunningJobs
 from treadle.worker.scheduler import DECLARE_SECONDS, Scheduler
 from treadle.worker.server_clock import ServerClock
 from treadle.worker.services import Service, restart_on_error, within
 from treadle.worker.unknown_types import UnknownTypes
+from treadle.worker.watchdog import BEAT_SECONDS, Watchdog
 
-REPORT_SECONDS = 0.25
-WATCH_SECONDS = 1.0
 LOST_REPLIES_SECONDS = 30.0
 # How soon a probe that could not be sent is sent again.
 PROBE_SECONDS = 1.0
-# How long a worker that stops tries to tell the others: they find out anyway.
-LEAVE_SECONDS = 1.0
 # How often to poll while notifications do not arrive.
 UNNOTIFIED_POLL_SECONDS = 0.5
 
@@ -112,6 +109,7 @@ class Worker:
         began = now()
         await self.connections.maintenance.persist(worker_queries.register(self.registration()), self.unavailable)
         self.slots.renewed_at = began
+        self._watchdog = Watchdog(self.slots, self.running.job_of)
         with suppress(DatabaseUnavailable):
             await self.server_clock.check()
         if limits := self._app.declared_limits():
@@ -134,6 +132,7 @@ class Worker:
         await self.running.empty(STOP_SECONDS)
         await within(self.completer.flushed(), FLUSH_SECONDS)
         self.stuck = len(self.running) > 0
+        self._watchdog.stop()
         for task in (*self._tasks, *self._claiming):
             task.cancel()
         await asyncio.gather(*self._tasks, *self._claiming, return_exceptions=True)
@@ -280,12 +279,11 @@ class Worker:
         self.connections = connections(url, schema, name)
         claims, outcomes = self.connections.claims, self.connections.outcomes
         self.server_clock = ServerClock(self.connections.maintenance, self.worker_id, self._listeners)
-        recorder = Recorder(outcomes, self.worker_id, self.unavailable)
+        recorder = self._recorder = Recorder(outcomes, self.worker_id, self.unavailable)
         written = self._draining.outcomes_written if chosen.drain else lambda: None
         self.completer = Completer(
             outcomes, self.worker_id, recorder, self._listeners, chosen.crash_limit, self.unavailable, written
         )
-        self._recorder = recorder
         limits = partial(Limits.drawn, *self.recycling.given)
         self._executor = Executor(self._app, chosen.concurrency, chosen.children, self.slots, limits)
         self.running = RunningJobs(
@@ -369,6 +367,7 @@ class Worker:
 
     def _services(self) -> Iterator[Service]:
         chosen, opened = self.settings, self.connections
+        yield Service(self._watchdog.beat, BEAT_SECONDS)
         yield Service(self._lease.check, chosen.lease.total_seconds() / 50)
         yield Service(self.lost_replies.check, LOST_REPLIES_SECONDS, self.lost_replies.wake)
         yield Service(self.cancellations.check, WATCH_SECONDS, self.cancellations.wake)

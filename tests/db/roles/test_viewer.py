@@ -170,7 +170,7 @@ def test_a_viewer_lists_jobs_but_cannot_search_payloads(roles: Roles, queue: Job
         for arguments in (["why", str(failed)], ["doctor"]):
             shown = run_treadle(*arguments, "--json", "--database-url", roles.url_of(group))
             assert "permission denied" not in shown.stdout + shown.stderr
-            assert json.loads(shown.stdout), shown.stderr
+            assert [json.loads(line) for line in shown.stdout.splitlines()], shown.stderr
 
 
 def test_a_viewer_is_notified_of_events(roles: Roles, queue: JobQueue) -> None:

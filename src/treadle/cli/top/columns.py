@@ -10,6 +10,7 @@ from treadle.watching.bars import bar
 from treadle.words.formatting import count, countdown, estimated, printable, rate, span
 from treadle.words.overview import Lane, WorkerRow
 from treadle.words.snapshot import JobSnapshot
+from treadle.words.stuck import describe_stuck
 
 BAR, LONG_BAR = 10, 24
 
@@ -74,18 +75,21 @@ LANES = TableSpec[LaneNow](
 )
 
 
-def _types(now: WorkerNow, _: int) -> str:
+def _types(now: WorkerNow, _: int) -> str | Text:
+    if now.worker.state == "stuck" and now.worker.stuck:
+        return Text(describe_stuck(now.worker.stuck, now.at), style="red")
     types = now.worker.job_types
     return "manual claims" if types is None else printable(", ".join(sorted(types)))
 
 
 def _busy(now: WorkerNow, _: int) -> str:
-    room = "" if now.worker.concurrency is None else f"/{now.worker.concurrency}"
-    return f"{now.worker.holds}{room}"
+    return f"{now.worker.running}" + ("" if now.worker.slots is None else f"/{now.worker.slots}")
 
 
 def _last_seen(now: WorkerNow, _: int) -> Text | str:
     seconds = max(0.0, (now.at - now.worker.seen_at).total_seconds())
+    if now.worker.state == "stuck" and now.worker.stuck:
+        return Text(f"stuck {span(max(0.0, (now.at - now.worker.stuck.since).total_seconds()))}", style="red")
     if now.worker.alive:
         return f"{seconds:.0f}s" if seconds < 60 else span(seconds)
     return Text(f"lost {span(seconds)}", style="red")
@@ -99,11 +103,11 @@ WORKERS = TableSpec[WorkerNow](
             lambda now, _: printable(now.worker.worker_id),
             2,
             grows=True,
-            order=lambda now: not now.worker.alive,
+            order=lambda now: (now.worker.state != "stuck", not now.worker.alive),
         ),
         Column("host", lambda now, _: printable(now.worker.host or ""), 1, grows=True, min_table_width=76),
         Column("types", _types, 2, grows=True),
-        Column("busy", _busy, 8, right=True, order=lambda now: -now.worker.holds),
+        Column("busy", _busy, 8, right=True, order=lambda now: -now.worker.running),
         Column("last seen", _last_seen, 11, right=True, order=lambda now: now.worker.seen_at),
     ],
     key=lambda now: now.worker.worker_id,

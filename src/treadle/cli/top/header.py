@@ -32,11 +32,14 @@ def second_line(overview: Overview, width: int) -> Text:
     failed = sum(each.failed for each in overview.spans if each.at > at - timedelta(hours=1))
     alive = sum(each.alive for each in overview.workers)
     lost = sum(each.lost_at is not None for each in overview.workers)
+    stuck = sum(each.state == "stuck" for each in overview.workers)
+    workers = Text.assemble("workers ", (str(alive), "bold" if alive else "bold red"))
+    workers.append(f", {stuck} stuck" if stuck else "", "bold red").append(f", {lost} lost" if lost else "")
     facts = [
         Text.assemble("waiting ", (_number(totals.get(Status.PENDING)), "bold")),
         Text.assemble("running ", (_number(totals.get(Status.RUNNING)), "bold")),
         Text.assemble("failed ", (count(failed), "bold red" if failed else "bold"), " in 1h"),
-        Text.assemble("workers ", (str(alive), "bold" if alive else "bold red"), f", {lost} lost" if lost else ""),
+        workers,
     ]
     speed = Text(f"{rate(overview.rate) if overview.rate else '0/s':>8}", style="bold")
     rest = Text("   ").join(facts)

@@ -1,6 +1,5 @@
 """Queries of the pages: slots of workers, marks of charts, recent failures, and the list of workflows."""
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
@@ -28,13 +27,6 @@ class ClaimedJob(NamedTuple):
     claimed_at: datetime | None
 
 
-class ChildPlaces(NamedTuple):
-    """What a worker runs in child processes."""
-
-    children: int
-    job_types: list[str]
-
-
 class RecentFailures(NamedTuple):
     """Attempts in the last 15 minutes, and in the hour before."""
 
@@ -56,12 +48,6 @@ def find_slots() -> Query[list[ClaimedJob]]:
     """The claimed and running jobs, by worker; at most MAX_CLAIMED + 1."""
     return Query(
         statement("find_slots"), {"limit": MAX_CLAIMED + 1}, lambda rows: [ClaimedJob._make(row) for row in rows]
-    )
-
-
-def find_child_places() -> Query[Mapping[str, ChildPlaces]]:
-    return Query(
-        statement("find_worker_places"), {}, lambda rows: {row[0]: ChildPlaces(row[1], row[2] or []) for row in rows}
     )
 
 

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 from treadle.db.query import Query, Rows, call, statement
-from treadle.words.changes import Action, AuditEntry, ChangeResult, Pause
+from treadle.words.changes import Act, Action, ActList, AuditEntry, AuditFilter, ChangeResult, Pause
 from treadle.words.errors import InvalidArgument, UnknownWorker, shown
 from treadle.words.naming import MOST_CONCURRENCY, int_within, text_within
 from treadle.words.payload import clean_error, decode
@@ -13,6 +14,9 @@ from treadle.words.status import Status
 
 # Jobs changed in one transaction, which locks their rows.
 CHUNK = 500
+# How many acts find_acts() examines.
+EXAMINED_ACTS = 5000
+NO_FILTER = AuditFilter()
 
 
 def change_jobs(
@@ -21,7 +25,10 @@ def change_jobs(
     actor: str,
     reason: str | None = None,
     priority: int | None = None,
+    act: UUID | None = None,
+    continues: bool = False,
 ) -> Query[list[ChangeResult]]:
+    """`act`: what the change is a part of. It is begun once; later chunks of it continue it."""
     if len(ids) > CHUNK:
         raise InvalidArgument(f"at most {CHUNK} jobs are changed in one transaction, got {len(ids)}")
     if (action is Action.PRIORITY) != (priority is not None):
@@ -36,6 +43,8 @@ def change_jobs(
         "actor": text_within(actor, 200, "actor"),
         "reason": None if reason is None else clean_error(reason),
         "priority": priority,
+        "act": act,
+        "continues": continues,
     }
 
     def read(rows: Rows) -> list[ChangeResult]:
@@ -82,14 +91,39 @@ def set_concurrency(
     return call("set_concurrency", params, read)
 
 
-def find_audit(job_id: UUID | None = None, before: int | None = None, limit: int = 100) -> Query[list[AuditEntry]]:
-    """The newest first."""
-    params = {"job_id": job_id, "before": before, "limit": limit}
+def find_audit(
+    job_id: UUID | None = None, before: int | None = None, limit: int = 100, act: UUID | None = None
+) -> Query[list[AuditEntry]]:
+    """The newest first, of one job or of one act."""
+    params = {"job_id": job_id, "act": act, "before": before, "limit": limit}
+    return Query(statement("find_audit"), params, lambda rows: [_entry(row) for row in rows])
 
-    def read(rows: Rows) -> list[AuditEntry]:
-        return [AuditEntry._make((*row[:-1], decode(row[-1]))) for row in rows]
 
-    return Query(statement("find_audit"), params, read)
+def find_acts(chosen: AuditFilter = NO_FILTER, before: int | None = None, limit: int = 50) -> Query[ActList]:
+    """The newest first. With a filter, fewer than `limit` may be found although the list continues."""
+    params = {**chosen._asdict(), "before": before, "limit": limit + 1}
+
+    def read(rows: Rows) -> ActList:
+        reached, examined = rows[0][:2]
+        acts = [
+            Act(_entry(row[2:12]), row[12], [_example(each) for each in row[13] or ()])
+            for row in rows
+            if row[2] is not None
+        ]
+        if len(acts) > limit:
+            return ActList(acts[:limit], acts[limit - 1].first.id, examined)
+        return ActList(acts, reached if examined == EXAMINED_ACTS else None, examined)
+
+    return Query(statement("find_acts"), params, read)
+
+
+def _entry(row: Sequence[Any]) -> AuditEntry:
+    return AuditEntry._make((*row[:8], decode(row[8]), row[9]))
+
+
+def _example(text: str) -> tuple[UUID, str]:
+    job, _, job_type = text.partition(" ")
+    return UUID(job), job_type
 
 
 def count_minutes(limit: int, lag: timedelta | None = None) -> Query[int]:

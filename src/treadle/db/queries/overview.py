@@ -1,7 +1,7 @@
 """The state of the whole queue. No query counts the table: the cost does not depend on the number of jobs."""
 
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from treadle.db.queries.throughput import Chart as Chart
 from treadle.db.queries.throughput import get_throughput as get_throughput
@@ -9,6 +9,7 @@ from treadle.db.queries.throughput import moments
 from treadle.db.query import Query, Rows, call, statement
 from treadle.words.overview import Total, WorkerRow
 from treadle.words.status import Status
+from treadle.words.stuck import Stuck
 
 
 class LaneDepth(NamedTuple):
@@ -63,6 +64,20 @@ def get_depths(window: int, step: int, job_type: str | None = None, queue: str |
     return Query(statement("get_depths"), params, read)
 
 
-def find_recent_workers() -> Query[list[WorkerRow]]:
-    """Live workers, and those lost within the last hour."""
-    return Query(statement("find_recent_workers"), {}, lambda rows: [WorkerRow._make(row) for row in rows])
+def find_recent_workers(hours: int = 1) -> Query[list[WorkerRow]]:
+    """Live workers, those lost within the last hours (a row is kept for a day), and those that still have jobs."""
+    return Query(statement("find_recent_workers"), {"hours": hours}, lambda rows: [_worker(row) for row in rows])
+
+
+def _worker(row: tuple[Any, ...]) -> WorkerRow:
+    known, (reported, apart, has_children, children, lease), stuck = row[:13], row[13:18], Stuck.read(row[18:23])
+    worker = WorkerRow._make([*known, "alive", 0, 0, None, lease, stuck, *row[23:]])
+    slots, running = None, worker.holds
+    if worker.concurrency is not None:
+        # With a concurrency of 0 it claims nothing.
+        beside = children if has_children and worker.concurrency else 0
+        slots = worker.concurrency + beside
+        # A worker starts what it claims while it has free slots, and reports only jobs that run for a while.
+        running = max(reported, min(worker.holds - apart, worker.concurrency) + min(apart, beside))
+    state = "lost" if worker.lost_at else "silent" if not worker.alive else "stuck" if stuck else "alive"
+    return worker._replace(state=state, slots=slots, running=running, prefetched=worker.holds - running)

@@ -154,6 +154,14 @@ def renew(worker_ids: Sequence[str], lease: timedelta) -> Query[None]:
     return call("renew_workers", {"worker_ids": list(worker_ids), "lease": lease}, _nothing)
 
 
+def report_stuck(
+    worker_id: str, kind: str | None, seconds: float | None, job: UUID | None, stack: str | None
+) -> Query[None]:
+    """The worker's event loop has not run for so many seconds; with None, it runs."""
+    params = {"worker_id": worker_id, "kind": kind, "seconds": seconds, "job": job, "stack": stack}
+    return call("report_stuck", params, _nothing)
+
+
 def recover_worker(
     worker_id: str,
     reason: str,

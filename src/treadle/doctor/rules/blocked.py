@@ -32,7 +32,7 @@ def check_blockers(context: Context, blockers: Sequence[TableBlocker]) -> list[F
 
 def lasts(context: Context, blocker: TableBlocker) -> bool:
     """A migration, or the end of a vacuum, has such locks for a moment."""
-    return max(blocker.seconds or 0, blocker.waited or 0) >= context.limits.blocked
+    return blocker.confirmed or max(blocker.seconds or 0, blocker.waited or 0) >= context.limits.blocked
 
 
 def roots_first(blockers: Sequence[TableBlocker]) -> list[TableBlocker]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from treadle.doctor.facts import DueLane, ScheduledType, Server, Worker
+from treadle.doctor.facts import DueLane, OverdueJob, ScheduledType, Server, Worker
 from treadle.doctor.finding import Context, Finding, Severity, highest, ok, severity_of
 from treadle.doctor.text import lines, literal, names
 from treadle.words.changes import Pause
@@ -93,7 +93,7 @@ def _arguments(pause: Pause) -> str:
     return ", ".join(f"{name} => {literal(value)}" for name, value in named.items() if value is not None)
 
 
-def serves(worker: Worker, lane: DueLane | ScheduledType) -> bool:
+def serves(worker: Worker, lane: DueLane | ScheduledType | OverdueJob) -> bool:
     return worker.concurrency != 0 and _fits(worker, lane)
 
 
@@ -106,7 +106,7 @@ def resume_worker(paused: Sequence[str]) -> str:
     return f"To let a worker claim jobs again: treadle concurrency {paused[0]} --reset\n" if paused else ""
 
 
-def _fits(worker: Worker, lane: DueLane | ScheduledType) -> bool:
+def _fits(worker: Worker, lane: DueLane | ScheduledType | OverdueJob) -> bool:
     return lane.job_type in (worker.job_types or ()) and (worker.queues is None or lane.queue in worker.queues)
 
 

@@ -22,6 +22,7 @@ def check_tables(context: Context, server: Server, tables: Sequence[Table]) -> l
         _dead_rows(context, tables),
         _lag(context, server, tables),
         _unlogged(context, tables),
+        _table_bloat(context, tables),
     ]
 
 
@@ -169,6 +170,43 @@ def check_bloat(context: Context, indexes: Sequence[Index]) -> list[Finding]:
             "\n".join(f"reindex index concurrently {_qualified(context, each.name)};" for each in bad),
         )
     ]
+
+
+def expected_heap(table: Table) -> float:
+    """The estimated size of the rows, if the table were written anew."""
+    filled = float(table.options.get("fillfactor") or 100) / 100
+    return EMPTY + max(table.rows, 0) * (table.width or 0) / filled
+
+
+def _table_bloat(context: Context, tables: Sequence[Table]) -> Finding:
+    limits = context.limits
+    bad = [
+        each
+        for each in tables
+        if each.rows >= 0
+        and each.width is not None
+        and each.heap >= limits.table_bytes
+        and each.heap > limits.table_factor * expected_heap(each)
+    ]
+    if not bad:
+        return ok("table_bloat", "No table is bloated.")
+    bad.sort(key=lambda each: -each.heap)
+    return Finding(
+        "table_bloat",
+        highest(*(severity_of(each.heap, 1, limits.table_bytes * 8) for each in bad)),
+        "Tables have much more space than their rows need, as far as can be estimated from the statistics.",
+        lines(
+            [
+                f"{each.name}: {size(each.heap)} for about {plural(int(each.rows), 'row')}, "
+                f"about {size(expected_heap(each))} if rewritten"
+                for each in bad
+            ]
+        ),
+        "New rows use the free space. To give it back without a long lock, with the extension pg_repack: "
+        + ", ".join(f"pg_repack --table={context.schema}.{each.name}" for each in bad)
+        + "\nWithout it, while the workers are stopped, because it locks the table:\n"
+        + lines([f"vacuum full {_qualified(context, each.name)};" for each in bad]),
+    )
 
 
 def _qualified(context: Context, name: str) -> str:

@@ -6,6 +6,7 @@ from treadle.doctor.facts import AbandonedClaim, CrashingJob, FailingKey, Tick, 
 from treadle.doctor.finding import Context, Finding, Severity, highest, ok, severity_of
 from treadle.doctor.text import identifier, lines, plural
 from treadle.words.formatting import span
+from treadle.words.stuck import describe_stuck, unblock
 from treadle.words.unclaimable import give_attempts, why_unclaimable
 
 # A heartbeat may be this far in the future: two clocks never agree exactly.
@@ -13,7 +14,12 @@ JITTER = 1.0
 
 
 def check_workers(context: Context, workers: Sequence[Worker]) -> list[Finding]:
-    return [_silent(context, workers), _outdated(context, workers), _clocks(context, workers)]
+    return [
+        _silent(context, workers),
+        _stuck(context, workers),
+        _outdated(context, workers),
+        _clocks(context, workers),
+    ]
 
 
 def _silent(context: Context, workers: Sequence[Worker]) -> Finding:
@@ -36,6 +42,20 @@ def _silent(context: Context, workers: Sequence[Worker]) -> Finding:
         if live
         else "No live worker is left to recover them. Start one (treadle worker module:app), or run: "
         f"select * from {context.schema}.recover_lost_workers();",
+    )
+
+
+def _stuck(context: Context, workers: Sequence[Worker]) -> Finding:
+    stuck = [(each, each.stuck, each.now) for each in workers if each.live and each.stuck and each.now]
+    if not stuck:
+        return ok("stuck_workers", "The event loop of every live worker runs.")
+    worker, first, _ = min(stuck, key=lambda each: each[1].since)
+    return Finding(
+        "stuck_workers",
+        highest(*(severity_of((now - each.since).total_seconds(), *context.limits.stuck) for _, each, now in stuck)),
+        "The event loop of a worker does not run: it keeps its jobs, but neither claims nor starts nor finishes any.",
+        lines([f"{_name(each)}: {describe_stuck(state, now)}" for each, state, now in stuck]),
+        unblock(first, worker.host, worker.pid) + ". The Workers page and the log of the worker show the whole stack.",
     )
 
 

@@ -35,6 +35,43 @@ create table treadle.depth_history (
 
 comment on table treadle.depth_history is 'How many jobs waited at the beginning of each minute, by queue and type; in the row with empty names, all of them. A minute without that row was not counted.';
 
+-- Workers whose event loop does not run, and what became of the jobs of lost ones.
+alter table treadle.workers
+    add column stuck_since timestamptz,
+    add column stuck_kind varchar(20),
+    add column stuck_job uuid,
+    add column stuck_job_type varchar(50),
+    add column stuck_stack text,
+    add column lost_because text,
+    add column jobs_given_back int,
+    add column jobs_failed int;
+
+comment on column treadle.workers.stuck_since is 'When its event loop last ran, if that is some seconds ago although its lease is renewed. Null: it runs. See report_stuck().';
+comment on column treadle.workers.stuck_kind is 'stopped: its process was stopped, by a signal or a debugger; blocked: something blocks its event loop.';
+comment on column treadle.workers.stuck_job is 'The job that blocks its event loop, if it is known.';
+comment on column treadle.workers.stuck_stack is 'Where its event loop is blocked, if it is known.';
+comment on column treadle.workers.lost_because is 'Why it was declared lost.';
+comment on column treadle.workers.jobs_given_back is 'How many of its jobs were pending again when it was lost.';
+comment on column treadle.workers.jobs_failed is 'How many of its jobs ended when it was lost, because they have crashed too often or have no attempts left.';
+
+-- The audit groups the rows of one act, such as a change of thousands of jobs, and refuses to carry one out twice.
+alter table treadle.audit
+    add column act uuid,
+    add column begins boolean not null default true;
+
+comment on column treadle.audit.act is 'The act that this row belongs to: a change of several jobs has one for all of them, also if it is made in several transactions. Null: the row is an act of its own.';
+comment on column treadle.audit.begins is 'Whether this is the first row of its act. The audit page lists those.';
+
+-- A form that is submitted twice is carried out once.
+create unique index idx_audit_acts on treadle.audit (act) where begins and act is not null;
+-- The newest acts.
+create index idx_audit_begins on treadle.audit (id) where begins;
+-- The rows of an act.
+create index idx_audit_act on treadle.audit (act, id) where act is not null;
+
+-- It has two more parameters.
+drop function if exists treadle.operate(varchar, uuid[], text, text, int);
+
 -- For pages of types and queues: the minutes summed over longer spans, the slowest job of each, and when workers started.
 alter table treadle.minutes
     add column slowest_id uuid;

@@ -35,6 +35,7 @@ worker as materialized (
     where worker.lost_at is null
       and worker.version is not null
       and worker.concurrency is not null
+      and worker.stuck_since is null -- another finding
       and worker.seen_at >= clock_timestamp() - worker.lease
       and worker.started_at <= clock_timestamp() - make_interval(secs => %(seconds)s)
       and not exists (

@@ -1,4 +1,4 @@
--- The live workers, and those that were lost within the last hour.
+-- The live workers, those that were lost within some hours, and those that still have jobs. The newest losses first.
 select
     worker.worker_id, worker.host, worker.pid, worker.version, worker.job_types, worker.queues,
     coalesce(changed.concurrency, worker.concurrency),
@@ -7,19 +7,31 @@ select
     worker.lost_at is null and worker.seen_at > clock_timestamp() - coalesce(worker.lease, interval '1 minute'),
     worker.lost_at,
     claimed.jobs,
-    worker.concurrency
+    worker.concurrency,
+    claimed.running, claimed.in_children,
+    coalesce(cardinality(worker.process_types), 0) > 0, coalesce(worker.children, 0),
+    extract(epoch from worker.lease)::float8,
+    worker.stuck_since, worker.stuck_kind, worker.stuck_job, worker.stuck_job_type, worker.stuck_stack,
+    worker.lost_because, worker.jobs_given_back, worker.jobs_failed, clock_timestamp()
 from treadle.workers as worker
 left join treadle.worker_concurrency as changed on changed.worker_id = worker.worker_id
 cross join lateral (
-    select count(*) as jobs
+    select
+        count(*) as jobs,
+        count(*) filter (where claimed.status = 'running') as running,
+        -- A job that ran in a process that died runs in a child process, too.
+        count(*) filter (where claimed.crashes > 0 or claimed.job_type = any (worker.process_types)) as in_children
     from (
-        select
+        select job.status, job.crashes, job.job_type
         from treadle.jobs as job
         where job.worker_id = worker.worker_id
           and job.status in ('claimed', 'running')
+          -- Clients without a lease are never deleted, and there may be many.
+          and (worker.lease is not null or worker.seen_at > clock_timestamp() - make_interval(hours => %(hours)s))
         limit 10000
     ) as claimed
 ) as claimed
-where coalesce(worker.lost_at, worker.seen_at) > clock_timestamp() - interval '1 hour'
-order by worker.lost_at is not null, worker.worker_id
+where coalesce(worker.lost_at, worker.seen_at) > clock_timestamp() - make_interval(hours => %(hours)s)
+   or worker.lease is not null and claimed.jobs > 0
+order by worker.lost_at is not null, worker.lost_at desc, worker.worker_id
 limit 1000

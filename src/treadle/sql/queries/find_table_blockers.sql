@@ -9,7 +9,8 @@ with ours as materialized (
       and class.relkind = 'r'
 ),
 lock as materialized (
-    select lock.locktype, lock.relation, lock.mode, lock.granted, lock.pid, lock.virtualtransaction, lock.waitstart
+    select
+        lock.locktype, lock.relation, lock.transactionid, lock.mode, lock.granted, lock.pid, lock.virtualtransaction, lock.waitstart
     from pg_locks as lock
     where lock.pid is distinct from pg_backend_pid()
       and lock.locktype in ('relation', 'tuple', 'transactionid')
@@ -70,7 +71,12 @@ select
     exists (select from lock where lock.pid = blocker.pid and not lock.granted)
 from blocker
 left join pg_stat_activity as activity on activity.pid = blocker.pid
-left join pg_prepared_xacts as prepared on blocker.virtualtransaction = '-1/' || prepared.transaction
+-- A prepared transaction has no process, but a lock on its own number.
+left join lock as own
+    on own.pid is null
+    and own.locktype = 'transactionid'
+    and own.virtualtransaction = blocker.virtualtransaction
+left join pg_prepared_xacts as prepared on prepared.transaction = own.transactionid
 group by
     blocker.pid, blocker.virtualtransaction, prepared.gid, prepared.owner, prepared.prepared, activity.usename,
     activity.application_name, activity.client_addr, activity.state, activity.query, activity.xact_start

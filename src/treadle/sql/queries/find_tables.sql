@@ -1,3 +1,9 @@
+-- Read once: the view reads all of pg_class.
+with statistics as materialized (
+    select statistics.tablename, statistics.avg_width * (1 - statistics.null_frac) as avg_width
+    from pg_stats as statistics
+    where statistics.schemaname = 'treadle'
+)
 select
     class.relname::text,
     class.relpersistence = 'u',
@@ -16,6 +22,13 @@ select
     (
         select extract(epoch from clock_timestamp() - min(migration.applied_at))::double precision
         from treadle.migrations as migration
+    ),
+    pg_relation_size(class.oid),
+    (
+        -- A header, and the average width of each column, nulls included; unknown if the table was never analyzed.
+        select 28 + sum(statistics.avg_width)::double precision
+        from statistics
+        where statistics.tablename = class.relname
     )
 from pg_class as class
 join pg_namespace as namespace on namespace.oid = class.relnamespace

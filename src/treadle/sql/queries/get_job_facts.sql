@@ -42,7 +42,9 @@ known as materialized (
         serving.worker_id is not null as serves,
         serving.places,
         serving.busy,
-        worker.seen_at
+        worker.seen_at,
+        worker.stuck_since, worker.stuck_kind, worker.stuck_job, worker.stuck_job_type, worker.stuck_stack,
+        worker.host, worker.pid
     from job
     cross join treadle.workers as worker
     left join serving on serving.worker_id = worker.worker_id
@@ -80,7 +82,9 @@ select
     job.at, job.id, job.job_type, job.queue, job.priority, job.status, job.attempts, job.max_attempts, job.lease, job.key,
     treadle.is_blocked_by_key(job.holds), job.run_at, job.worker_id, coalesce(job.claimed_at, job.started_at, job.created_at, job.run_at),
     job.started_at, job.finished_at, greatest(job.seen_at, worker.seen_at), job.progress, job.current_stage, job.last_error,
-    extract(epoch from worker.lease)::float8, worker.lost_at, worker.worker_id is not null, beside.jobs,
+    extract(epoch from worker.lease)::float8, worker.lost_at, worker.worker_id is not null, worker.host, worker.pid,
+    worker.stuck_since, worker.stuck_kind, worker.stuck_job, worker.stuck_job_type, worker.stuck_stack,
+    beside.jobs,
     error.attempt, error.failed_at, error.error, error.lease is not distinct from job.lease,
     cancelled.actor, cancelled.reason,
     (
@@ -119,7 +123,9 @@ select
                     -- There may be thousands of types; they matter only if no worker serves the job.
                     case when not exists (select from serving) then known.job_types end,
                     known.queues, known.serves, known.places, known.busy,
-                    extract(epoch from known.seen_at)
+                    extract(epoch from known.seen_at),
+                    extract(epoch from known.stuck_since), known.stuck_kind, known.stuck_job, known.stuck_job_type,
+                    left(known.stuck_stack, 2000), known.host, known.pid
                 )
             )::text
         from known

@@ -18,7 +18,9 @@ known as materialized (
             false
         ) as serves,
         coalesce(changed.concurrency, worker.concurrency) as concurrency,
-        worker.seen_at
+        worker.seen_at,
+        worker.stuck_since, worker.stuck_kind, worker.stuck_job, worker.stuck_job_type, worker.stuck_stack,
+        worker.host, worker.pid
     from schedule
     cross join treadle.workers as worker
     left join treadle.worker_concurrency as changed on changed.worker_id = worker.worker_id
@@ -56,7 +58,9 @@ select
                     known.worker_id, known.by_hand,
                     -- There may be thousands of types; they matter only if no worker serves its jobs.
                     case when not exists (select from known as other where other.serves) then known.job_types end,
-                    known.queues, known.serves, known.concurrency, null, extract(epoch from known.seen_at)
+                    known.queues, known.serves, known.concurrency, null, extract(epoch from known.seen_at),
+                    extract(epoch from known.stuck_since), known.stuck_kind, known.stuck_job, known.stuck_job_type,
+                    left(known.stuck_stack, 2000), known.host, known.pid
                 )
             )::text
         from known

@@ -10,7 +10,7 @@ from treadle.db.queries import operations as operation_queries
 from treadle.db.queries import schedules as schedule_queries
 from treadle.db.queries import workflows as workflow_queries
 from treadle.db.queries.limits import LimitOptions
-from treadle.operations.bulk import Counts, achange_chunk
+from treadle.operations.bulk import achange_chunk, counted
 from treadle.web.dashboard.security.access import Visitor
 from treadle.words.changes import Action, ChangeResult
 from treadle.words.duration import Duration
@@ -88,14 +88,19 @@ async def send_signal(app: Treadle, visitor: Visitor, job_id: UUID, name: str, v
 
 
 async def change_selected(
-    app: Treadle, visitor: Visitor, action: Action, ids: Sequence[UUID], reason: str | None, priority: int | None
+    app: Treadle,
+    visitor: Visitor,
+    action: Action,
+    ids: Sequence[UUID],
+    reason: str | None,
+    priority: int | None,
+    act: UUID | None = None,
 ) -> Chunk:
     if not ids:
         raise InvalidArgument("no jobs were selected; give ids or a filter")
-    query = operation_queries.change_jobs(action, ids, actor(visitor), reason, priority)
+    query = operation_queries.change_jobs(action, ids, actor(visitor), reason, priority, act)
     done = await app.database.arun(query)
-    outcomes = [each.outcome for each in done]
-    return Chunk(*Counts._make(map(outcomes.count, Counts._fields)))
+    return Chunk(*counted(done))
 
 
 async def change_matching(
@@ -106,9 +111,12 @@ async def change_matching(
     after: str | None,
     reason: str | None,
     priority: int | None,
+    act: UUID | None = None,
 ) -> Chunk:
     """Changes one chunk of the jobs that match a filter."""
-    counts, following = await achange_chunk(app.database, job_filter, action, actor(visitor), reason, priority, after)
+    counts, following = await achange_chunk(
+        app.database, job_filter, action, actor(visitor), reason, priority, after, act
+    )
     return Chunk(*counts, following)
 
 

@@ -15,6 +15,7 @@ from treadle.web.dashboard.pages.rendering import HEADERS, page
 from treadle.web.dashboard.routes import CONTEXT_KEY, Context
 from treadle.web.dashboard.security.access import NOBODY
 from treadle.words.errors import (
+    ActRepeated,
     InvalidArgument,
     InvalidPayload,
     JobNotFound,
@@ -35,6 +36,7 @@ _TITLES = {
     403: "Access denied",
     404: "Not found",
     405: "Method not allowed",
+    409: "Nothing was changed",
     429: "Too many attempts",
     503: "Database unavailable",
 }
@@ -123,6 +125,7 @@ HANDLERS: Mapping[Any, Callable[[Request, Exception], Response]] = {
     UnknownLimit: _handler(404),
     UnknownWorker: _handler(404),
     WrongStatus: _handler(409),
+    ActRepeated: _handler(409),
     TooSlow: _handler(503),
     NotAllowed: _handler(503, "the dashboard's database user lacks a privilege; see the server log"),
     TreadleError: _handler(503, _UNAVAILABLE),

@@ -2,6 +2,8 @@
 
 import asyncio
 import time
+from datetime import UTC, datetime
+from typing import NamedTuple
 
 from treadle.app import Treadle
 from treadle.doctor import Finding
@@ -12,20 +14,51 @@ from treadle.web.dashboard.redaction import redact_finding
 HEALTH_SECONDS = 10.0
 
 
+class HealthReport(NamedTuple):
+    findings: list[Finding]
+    examined_at: datetime
+
+
 class HealthCheck:
     """Examines the database at most once every HEALTH_SECONDS."""
 
     def __init__(self, app: Treadle) -> None:
         self._app = app
-        self._findings: list[Finding] = []
-        self._examined_at = -HEALTH_SECONDS
-        self._lock: asyncio.Lock | None = None
+        self._latest: HealthReport | None = None
+        self._began = 0.0
+        self._task: asyncio.Task[HealthReport] | None = None
 
-    async def findings(self) -> list[Finding]:
-        # Created here because a lock belongs to the event loop that first waits for it.
-        self._lock = self._lock or asyncio.Lock()
-        async with self._lock:
-            if time.monotonic() - self._examined_at >= HEALTH_SECONDS:
-                self._findings = [redact_finding(each) for each in await aexamine(self._app.database)]
-                self._examined_at = time.monotonic()
-            return self._findings
+    async def report(self, patience: float | None = None) -> HealthReport:
+        """At most HEALTH_SECONDS old. With `patience`, an examination that takes longer goes on, and the last one is
+        returned meanwhile: it says when it was made."""
+        task = self._current() or self._start()
+        if patience is not None and self._latest is not None:
+            done, _ = await asyncio.wait({task}, timeout=patience)
+            if not done:
+                return self._latest
+        return await asyncio.shield(task)
+
+    def _current(self) -> asyncio.Task[HealthReport] | None:
+        """The examination that is running, or that is not yet too old."""
+        task = self._task
+        # A task belongs to its event loop.
+        if task is None or task.get_loop() is not asyncio.get_running_loop():
+            return None
+        is_over = task.done() and (_failed(task) or time.monotonic() - self._began >= HEALTH_SECONDS)
+        return None if is_over else task
+
+    def _start(self) -> asyncio.Task[HealthReport]:
+        self._began = time.monotonic()
+        self._task = asyncio.create_task(self._examine())
+        # Otherwise asyncio logs an error for which nobody waits any more.
+        self._task.add_done_callback(_failed)
+        return self._task
+
+    async def _examine(self) -> HealthReport:
+        found = [redact_finding(each) for each in await aexamine(self._app.database)]
+        self._latest = HealthReport(found, datetime.now(UTC))
+        return self._latest
+
+
+def _failed(task: asyncio.Task[HealthReport]) -> bool:
+    return task.cancelled() or task.exception() is not None

@@ -5,6 +5,7 @@ from typing import Any
 
 from treadle.why.facts import Facts
 from treadle.why.reason import Reason
+from treadle.why.rules.stuck import worker_stuck
 from treadle.why.text import clipped, elapsed, plural
 from treadle.words.formatting import span
 from treadle.words.status import Status
@@ -32,6 +33,8 @@ def claimed(facts: Facts) -> Reason:
         return _worker_lost(facts, worker, lease, silent, data)
     if lease is None and facts.at - seen_at > CLIENT_SILENCE:
         return _client_silent(facts, worker, silent, data)
+    if facts.worker.stuck is not None:
+        return worker_stuck(facts, worker, facts.worker.stuck, data)
     if facts.status == Status.RUNNING:
         return _running(facts, worker, silent, data)
     ago = elapsed(facts.at, facts.claimed_at)

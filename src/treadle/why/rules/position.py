@@ -13,7 +13,7 @@ IDLE_SECONDS = 5.0
 
 def busy(facts: Facts) -> Reason | None:
     """Other jobs are ahead of it, or all slots are taken."""
-    serving = [each for each in facts.workers if each.serves and each.slots != 0]
+    serving = [each for each in facts.workers if each.may_claim]
     slots, taken = sum(each.slots or 0 for each in serving), sum(each.busy or 0 for each in serving)
     ahead = facts.ahead.total
     full = all(each.slots is not None and (each.busy or 0) >= each.slots for each in serving)
@@ -95,6 +95,6 @@ def ready(facts: Facts) -> Reason:
         {
             "due_at": facts.run_at,
             "tick_age": facts.tick_age,
-            "workers": [each.worker_id for each in facts.workers if each.serves and each.slots != 0],
+            "workers": [each.worker_id for each in facts.workers if each.may_claim],
         },
     )

@@ -5,6 +5,10 @@
 --   unfit     its status does not allow the operation, or nothing would change
 --   busy      another transaction has locked its row; with several jobs, this function does not wait for locks
 --   missing   there is no such job
+--   repeated  p_act was begun before, and p_continues is false: nothing was changed
+--
+-- The rows of one act have the same p_act, also those of several calls: the first call begins it, the others continue it. So a form
+-- or a request that is sent twice is carried out once.
 --
 -- Runs with the rights of its owner: the operator's role can change jobs in no other way, so every change is in the audit.
 create or replace function treadle.operate(
@@ -12,7 +16,9 @@ create or replace function treadle.operate(
     p_ids uuid[],
     p_actor text default null,
     p_reason text default null,
-    p_priority int default null
+    p_priority int default null,
+    p_act uuid default null,
+    p_continues boolean default false
 ) returns table (id uuid, outcome varchar, status varchar)
 language plpgsql
 security definer
@@ -21,6 +27,8 @@ set lock_timeout = '2s'
 as $$
 declare
     v_wait constant boolean := cardinality(p_ids) = 1;
+    v_act constant uuid := coalesce(p_act, treadle.new_id());
+    v_begins boolean := true;
     v_id uuid;
     v_job record;
     v_details jsonb;
@@ -33,6 +41,18 @@ begin
     if p_action = 'priority' and p_priority is null then
         raise exception 'the action priority requires p_priority'
             using errcode = 'invalid_parameter_value';
+    end if;
+
+    if p_act is not null then
+        -- If somebody has the lock, then another call is just beginning it.
+        v_begins := (p_continues or pg_try_advisory_xact_lock(hashtext('treadle act'), hashtext(p_act::text)))
+            and not exists (select from treadle.audit as entry where entry.act = p_act and entry.begins);
+        if not v_begins and not p_continues then
+            return query
+            select given.id, 'repeated'::varchar, null::varchar
+            from unnest(p_ids) as given (id);
+            return;
+        end if;
     end if;
 
     -- In the order of ids, as in every statement that locks several jobs.
@@ -100,8 +120,11 @@ begin
         end case;
 
         if v_done then
-            insert into treadle.audit (actor, action, job_id, job_type, queue, reason, details)
-            values (coalesce(p_actor, session_user), p_action, v_id, v_job.job_type, v_job.queue, p_reason, v_details);
+            insert into treadle.audit (actor, action, job_id, job_type, queue, reason, details, act, begins)
+            values (
+                coalesce(p_actor, session_user), p_action, v_id, v_job.job_type, v_job.queue, p_reason, v_details, v_act, v_begins
+            );
+            v_begins := false;
         end if;
         id := v_id;
         status := v_job.status;
@@ -111,7 +134,7 @@ begin
 end
 $$;
 
-comment on function treadle.operate(varchar, uuid[], text, text, int)
-    is 'Changes jobs for an operator (retry, cancel, delete, run_now, priority), with a row in the audit for each. Returns the outcome for each job (done, unfit, busy, missing) and the status that it had.';
+comment on function treadle.operate(varchar, uuid[], text, text, int, uuid, boolean)
+    is 'Changes jobs for an operator (retry, cancel, delete, run_now, priority), with a row in the audit for each. Returns the outcome for each job (done, unfit, busy, missing, repeated) and the status that it had.';
 
-revoke all on function treadle.operate(varchar, uuid[], text, text, int) from public;
+revoke all on function treadle.operate(varchar, uuid[], text, text, int, uuid, boolean) from public;

@@ -71,7 +71,10 @@ begin
             ) as recovered;
         elsif v_worker.lost_at is null then
             update treadle.workers as worker
-            set lost_at = clock_timestamp()
+            set lost_at = clock_timestamp(),
+                lost_because = format('it did not renew its lease within %s', v_worker.lease),
+                jobs_given_back = 0,
+                jobs_failed = 0
             where worker.worker_id = v_worker.worker_id;
         elsif v_worker.lost_at < p_now - interval '1 day' then
             delete from treadle.workers as worker

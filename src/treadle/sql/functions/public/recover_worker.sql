@@ -20,6 +20,8 @@ declare
     v_types varchar[];
     v_leases bigint[];
     v_outcomes varchar[];
+    v_given_back int := 0;
+    v_failed int := 0;
 begin
     select
         array_agg(claimed.id),
@@ -44,25 +46,30 @@ begin
         for no key update skip locked
     ) as claimed;
 
-    return query
-    select settled.id, claimed.job_type, settled.status
-    from treadle.settle_jobs(
-        p_worker_id,
-        v_ids,
-        v_leases,
-        v_outcomes,
-        (
-            select array_agg(
-                case
-                    when outcome in ('crashed', 'lost') then p_reason
-                    when outcome = 'retry' then 'ran past its deadline and was killed'
-                end
-            )
-            from unnest(v_outcomes) as outcome
-        ),
-        p_crash_limit => p_crash_limit
-    ) as settled
-    join unnest(v_ids, v_types) as claimed (id, job_type) on claimed.id = settled.id;
+    for id, job_type, status in
+        select settled.id, claimed.job_type, settled.status
+        from treadle.settle_jobs(
+            p_worker_id,
+            v_ids,
+            v_leases,
+            v_outcomes,
+            (
+                select array_agg(
+                    case
+                        when outcome in ('crashed', 'lost') then p_reason
+                        when outcome = 'retry' then 'ran past its deadline and was killed'
+                    end
+                )
+                from unnest(v_outcomes) as outcome
+            ),
+            p_crash_limit => p_crash_limit
+        ) as settled
+        join unnest(v_ids, v_types) as claimed (id, job_type) on claimed.id = settled.id
+    loop
+        v_given_back := v_given_back + (status = 'pending')::int;
+        v_failed := v_failed + (status = 'failed')::int;
+        return next;
+    end loop;
 
     if p_keep or exists (
         select
@@ -71,7 +78,10 @@ begin
           and job.status in ('claimed', 'running')
     ) then
         update treadle.workers as worker
-        set lost_at = coalesce(worker.lost_at, clock_timestamp())
+        set lost_at = coalesce(worker.lost_at, clock_timestamp()),
+            lost_because = coalesce(worker.lost_because, left(p_reason, 500)),
+            jobs_given_back = coalesce(worker.jobs_given_back, 0) + v_given_back,
+            jobs_failed = coalesce(worker.jobs_failed, 0) + v_failed
         where worker.worker_id = p_worker_id;
     else
         delete from treadle.workers as worker

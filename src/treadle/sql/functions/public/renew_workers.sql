@@ -23,6 +23,9 @@ begin
     on conflict (worker_id) do update
     set seen_at = clock_timestamp(),
         lost_at = null,
+        lost_because = null,
+        jobs_given_back = null,
+        jobs_failed = null,
         lease = p_lease;
 end
 $$;

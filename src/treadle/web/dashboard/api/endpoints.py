@@ -58,8 +58,12 @@ def routes(app: Treadle, check: HealthCheck) -> list[RouteSpec]:
         return await asyncio.to_thread(lambda: graph_responses.describe(redact_graph(context.visitor.role, found)))
 
     async def health(context: Context, given: None) -> Any:
-        findings = await check.findings()
-        return {"level": worst(findings), "findings": findings}
+        report = await check.report()
+        return {
+            "level": worst(report.findings),
+            "findings": report.findings,
+            "examined_at": report.examined_at,
+        }
 
     async def workers(context: Context, given: None) -> Any:
         return {"workers": await app.workers.alist()}
@@ -72,11 +76,25 @@ def routes(app: Treadle, check: HealthCheck) -> list[RouteSpec]:
         return {"pauses": await app.database.aread(operation_queries.find_pauses())}
 
     async def audit(context: Context, given: requests.AuditQuery) -> Any:
-        query = operation_queries.find_audit(given.job_id, given.before, given.limit + 1)
+        query = operation_queries.find_audit(given.job_id, given.before, given.limit + 1, given.act)
         found = await app.database.aread(query)
         return {
             "changes": found[: given.limit],
             "next": found[given.limit - 1].id if len(found) > given.limit else None,
+        }
+
+    async def acts(context: Context, given: requests.ActsQuery) -> Any:
+        found = await app.database.aread(operation_queries.find_acts(given.chosen, given.before, given.limit))
+        return {
+            "acts": [
+                {
+                    "first": each.first,
+                    "jobs": each.jobs,
+                    "examples": [{"id": job, "job_type": job_type} for job, job_type in each.examples],
+                }
+                for each in found.acts
+            ],
+            "next": found.next,
         }
 
     async def schedules(context: Context, given: requests.SchedulesQuery) -> Any:
@@ -137,11 +155,18 @@ def routes(app: Treadle, check: HealthCheck) -> list[RouteSpec]:
     async def bulk(context: Context, given: requests.BulkBody) -> Any:
         if given.ids is not None:
             return await actions.change_selected(
-                app, context.visitor, given.action, given.ids, given.reason, given.priority
+                app, context.visitor, given.action, given.ids, given.reason, given.priority, given.act
             )
         assert given.filter is not None  # noqa: S101 - for the type checker
         return await actions.change_matching(
-            app, context.visitor, given.action, given.filter.job_filter, given.after, given.reason, given.priority
+            app,
+            context.visitor,
+            given.action,
+            given.filter.job_filter,
+            given.after,
+            given.reason,
+            given.priority,
+            given.act,
         )
 
     async def pause(context: Context, given: requests.PauseBody) -> Any:
@@ -177,6 +202,7 @@ def routes(app: Treadle, check: HealthCheck) -> list[RouteSpec]:
         get("/api/workers", workers, responses.WorkerList, "Workers"),
         get("/api/pauses", pauses, responses.PauseList, "Pauses"),
         get("/api/audit", audit, responses.AuditList, "Changes made by operators", requests.AuditQuery),
+        get("/api/acts", acts, responses.ActList, "The same, one entry for all jobs of an act", requests.ActsQuery),
         *(
             post(
                 f"/api/jobs/{{id}}/{action.value}",

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from treadle.web.dashboard.api.response_models import ResponseModel
+from treadle.web.dashboard.api.model import ResponseModel
 from treadle.words import graph as graphs
 from treadle.words.graph_groups import Kind, group_label, items
 

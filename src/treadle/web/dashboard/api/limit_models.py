@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from treadle.web.dashboard.api.response_models import ResponseModel
+from treadle.web.dashboard.api.model import ResponseModel
 from treadle.words.limit_status import LimitKind
 
 

@@ -1,5 +1,6 @@
 """The query parameters and request bodies of the API."""
 
+from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
@@ -7,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_vali
 
 from treadle.db.queries.operations import CHUNK
 from treadle.words import listing
-from treadle.words.changes import Action
+from treadle.words.changes import Action, AuditFilter
 from treadle.words.limits import MOST, MOST_PENDING
 from treadle.words.naming import MOST_CONCURRENCY
 from treadle.words.schedule_status import State
@@ -61,10 +62,29 @@ class JobsQuery(JobFilter):
 class AuditQuery(RequestModel):
     job_id: UUID | None = None
     """Only changes of this job."""
+    act: UUID | None = None
+    """Only the changes of this act."""
     before: Annotated[int, Field(ge=1, le=2**63 - 1)] | None = None
     """`next` of the previous page."""
     limit: Annotated[int, Field(ge=1, le=200)] = 100
     """Changes per page."""
+
+
+class ActsQuery(RequestModel):
+    actor: Annotated[str, StringConstraints(max_length=200)] | None = None
+    """A part of the name of who made the change."""
+    action: Annotated[str, StringConstraints(max_length=50)] | None = None
+    job_type: Annotated[str, StringConstraints(max_length=50)] | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    before: Annotated[int, Field(ge=1, le=2**63 - 1)] | None = None
+    """`next` of the previous page."""
+    limit: Annotated[int, Field(ge=1, le=200)] = 50
+    """Acts per page. With a filter, a page may have fewer although there are more."""
+
+    @property
+    def chosen(self) -> AuditFilter:
+        return AuditFilter(self.actor, self.action, self.job_type, self.since, self.until)
 
 
 class SchedulesQuery(RequestModel):
@@ -152,6 +172,9 @@ class BulkBody(ChangeBody):
     """`next` of the previous chunk."""
     priority: Priority | None = None
     """Required for the action priority."""
+    act: UUID | None = None
+    """A number of your own for this change. If a request that begins a change is sent twice, the second one is refused
+    with 409. A cursor in `after` contains it."""
 
     @model_validator(mode="after")
     def _check_combination(self) -> Self:

@@ -5,15 +5,13 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from treadle.doctor import Severity
+from treadle.web.dashboard.api.model import ResponseModel
+from treadle.web.dashboard.api.worker_models import Worker
 from treadle.words.schedule_status import State
 from treadle.words.status import Status
-
-
-class ResponseModel(BaseModel):
-    model_config = ConfigDict(from_attributes=True, extra="forbid", use_attribute_docstrings=True)
 
 
 class Error(ResponseModel):
@@ -49,28 +47,6 @@ class Lane(ResponseModel):
     """Whether a live worker claims from this lane."""
     counted_at: datetime | None
     """If `exact` is false: when a worker counted them. Null: nobody has, and there are at least `depth`."""
-
-
-class Worker(ResponseModel):
-    worker_id: str
-    host: str | None
-    pid: int | None
-    version: str | None
-    job_types: list[str] | None
-    """Null: unknown."""
-    queues: list[str] | None
-    """Null: all queues."""
-    concurrency: int | None
-    """How many jobs it runs at once. Null: unknown; 0: it claims nothing."""
-    started_at: datetime
-    seen_at: datetime
-    """The last heartbeat."""
-    alive: bool
-    lost_at: datetime | None
-    holds: int
-    """Jobs that the worker has claimed or is running."""
-    initial_concurrency: int | None
-    """What it was started with."""
 
 
 class Span(ResponseModel):
@@ -200,6 +176,8 @@ class AuditEntry(ResponseModel):
     reason: str | None
     details: Any
     """The previous values, and the arguments of the action."""
+    act: UUID | None
+    """The act that it belongs to: a change of several jobs is one act."""
 
 
 class JobDetails(ResponseModel):
@@ -279,6 +257,8 @@ class Health(ResponseModel):
     """The level of the worst finding."""
     findings: list[Finding]
     """Worst first."""
+    examined_at: datetime
+    """At most 10 seconds ago."""
 
 
 class Occurrence(ResponseModel):
@@ -347,6 +327,28 @@ class PauseList(ResponseModel):
 
 class AuditList(ResponseModel):
     changes: list[AuditEntry]
+    """Newest first."""
+    next: int | None
+    """Pass it as `before` to get the next page; null on the last page."""
+
+
+class ActJob(ResponseModel):
+    id: UUID
+    job_type: str
+
+
+class Act(ResponseModel):
+    """What an operator did at once."""
+
+    first: AuditEntry
+    jobs: int
+    """How many jobs it changed; 10,001 stands for more than 10,000. 0: it was no change of jobs."""
+    examples: list[ActJob]
+    """The first 20 of them."""
+
+
+class ActList(ResponseModel):
+    acts: list[Act]
     """Newest first."""
     next: int | None
     """Pass it as `before` to get the next page; null on the last page."""

@@ -3,18 +3,22 @@
 import json
 import re
 from typing import Any
+from uuid import UUID
 
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from treadle.app import Treadle
+from treadle.db.queries import operations as operation_queries
 from treadle.db.queries.jobs import job_id
 from treadle.web.dashboard import actions
+from treadle.web.dashboard.pages.rendering import page
 from treadle.web.dashboard.routes import Context, Endpoint, RouteSpec
 from treadle.web.dashboard.security.access import Role
 from treadle.web.dashboard.urls import local_path, with_result
 from treadle.words.changes import Action
 from treadle.words.errors import InvalidArgument, shown
 from treadle.words.listing import JobFilter
+from treadle.words.masking import masked
 
 
 def routes(app: Treadle) -> list[RouteSpec]:
@@ -43,11 +47,15 @@ def routes(app: Treadle) -> list[RouteSpec]:
         action = _action(context)
         ids = [job_id(each) for each in context.form.get("ids", [])]
         reason, priority = context.field("reason"), _priority(context, action)
+        act = _act(context)
         if ids:
-            chunk = await actions.change_selected(app, context.visitor, action, ids, reason, priority)
+            chunk = await actions.change_selected(app, context.visitor, action, ids, reason, priority, act)
         else:
             job_filter, after = _filter(context), context.field("after")
-            chunk = await actions.change_matching(app, context.visitor, action, job_filter, after, reason, priority)
+            _check_number(context, action)
+            chunk = await actions.change_matching(
+                app, context.visitor, action, job_filter, after, reason, priority, act
+            )
         if "application/json" in context.request.headers.get("accept", ""):
             return JSONResponse(chunk._asdict())
         counts = {name: str(value) for name, value in chunk._asdict().items() if value}
@@ -70,6 +78,13 @@ def routes(app: Treadle) -> list[RouteSpec]:
         )
         return _redirect_back(context, "/", **{"done" if done else "unfit": "resume"})
 
+    async def confirm_resume(context: Context) -> Response:
+        job_type, queue = context.field("job_type"), context.field("queue")
+        pauses = await app.database.aread(operation_queries.find_pauses())
+        found = next((each for each in pauses if (each.job_type, each.queue) == (job_type, queue)), None)
+        reason = None if found is None else masked(found.reason)
+        return page(context, "resume.html", job_type=job_type, queue=queue, pause=found, reason=reason)
+
     return [
         *(
             RouteSpec("POST", f"/jobs/{{id}}/{action.value}", change_endpoint(action), Role.OPERATOR, summary)
@@ -78,6 +93,7 @@ def routes(app: Treadle) -> list[RouteSpec]:
         RouteSpec("POST", "/jobs/{id}/signal", send_signal, Role.OPERATOR, actions.SIGNAL_SUMMARY),
         RouteSpec("POST", "/bulk", bulk, Role.OPERATOR, "Change several jobs"),
         RouteSpec("POST", "/pauses", pause, Role.OPERATOR, "Pause a job type or a queue"),
+        RouteSpec("GET", "/resume", confirm_resume, Role.OPERATOR, "Confirm the end of a pause"),
         RouteSpec("POST", "/resumes", resume, Role.OPERATOR, "Resume a job type or a queue"),
     ]
 
@@ -100,6 +116,27 @@ def _action(context: Context) -> Action:
         return Action(given or "")
     except ValueError:
         raise InvalidArgument(f"action must be one of {', '.join(Action)}, got {shown(given)}") from None
+
+
+def _act(context: Context) -> UUID | None:
+    """The number of the form: it can be submitted once."""
+    given = context.field("act")
+    try:
+        return None if given is None else UUID(given)
+    except ValueError:
+        raise InvalidArgument(f"act must be a UUID, got {shown(given)}; open the form again") from None
+
+
+def _check_number(context: Context, action: Action) -> None:
+    """To delete all jobs that match, one must have typed how many they are."""
+    if action is not Action.DELETE:
+        return
+    number, given = context.field("number") or "", context.field("confirm")
+    if not number or re.sub(r"[\s,.']", "", given or "") != number:
+        raise InvalidArgument(
+            f"to delete all matching jobs, type their number: expected {number or 'the number on the page'}, "
+            f"got {shown(given)}; nothing was deleted"
+        )
 
 
 def _filter(context: Context) -> JobFilter:

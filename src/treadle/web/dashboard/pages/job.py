@@ -66,10 +66,12 @@ def possible_actions(job: JobRow, snapshot: JobSnapshot) -> list[Action]:
 
 def routes(app: Treadle) -> list[RouteSpec]:
     async def _why(snapshot: JobSnapshot) -> Reason | None:
-        if snapshot.status not in (Status.PENDING, Status.CLAIMED):
+        if snapshot.status.finished:
             return None
         with suppress(JobNotFound, TooSlow):
-            return redact_reason(await awhy(app.database, snapshot.id))
+            reason = await awhy(app.database, snapshot.id)
+            # That a job runs, the page says anyway; not that its worker is stuck or lost.
+            return None if reason.name == "running" else redact_reason(reason)
         return None
 
     async def _drawing(role: Role, found: JobRow) -> Drawing | None:

@@ -1,12 +1,13 @@
 """The list of jobs, and the page that confirms a bulk change."""
 
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from treadle.app import Treadle
 from treadle.db.queries.listing import find_jobs
+from treadle.db.queries.snapshots import find_snapshots
 from treadle.operations.bulk import acount, lists
 from treadle.web.dashboard.pages.rendering import page
 from treadle.web.dashboard.redaction import may_see_payloads
@@ -15,11 +16,14 @@ from treadle.web.dashboard.security.access import Role
 from treadle.words.changes import Action
 from treadle.words.listing import HELD, JobFilter, JobSummary
 from treadle.words.overview import Total
+from treadle.words.snapshot import JobSnapshot
 from treadle.words.status import Status
 
 PAGE_SIZE = 50
 # How many of the affected jobs the confirmation page lists.
 PREVIEW_SIZE = 10
+# Of those that were selected one by one.
+NAMED = 20
 STATUSES = [Status.PENDING.value, HELD, *(each.value for each in Status if each is not Status.PENDING)]
 BULK_ACTIONS = {
     Action.RETRY: "Retry",
@@ -66,11 +70,13 @@ def routes(app: Treadle) -> list[RouteSpec]:
         if action not in {each.value for each in BULK_ACTIONS}:
             raise HTTPException(400, f"action must be one of {', '.join(BULK_ACTIONS)}, got {action[:50]!r}")
         ids = _ids(context)
+        named: list[JobSnapshot] = []
         if ids is None:
             total = await acount(app.database, filter_of(context), Action(action))
             preview, filters = await find_preview(Action(action), filter_of(context)), filter_parameters(context)
         else:
             total, preview, filters = Total(len(ids), exact=True), [], {}
+            named = await app.database.aread(find_snapshots([UUID(each) for each in ids[:NAMED]])) if ids else []
         return page(
             context,
             "bulk.html",
@@ -81,6 +87,9 @@ def routes(app: Treadle) -> list[RouteSpec]:
             exact=total.exact,
             number=total.jobs,
             filter=filters,
+            named=named,
+            # A form can be submitted once.
+            act=uuid4(),
         )
 
     async def find_preview(action: Action, job_filter: JobFilter) -> list[JobSummary]:

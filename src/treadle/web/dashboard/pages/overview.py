@@ -110,15 +110,14 @@ def routes(app: Treadle, readings: Readings) -> list[RouteSpec]:
         found = await aoverview(app.database, WINDOWS[0][0], MAX_RUNNING + 1)
         queries: list[Query[Any]] = [
             dashboard_queries.find_slots(),
-            dashboard_queries.find_child_places(),
             dashboard_queries.get_recent_failures(),
         ]
-        claimed, children, failures = await app.database.aread_together(queries)
+        claimed, failures = await app.database.aread_together(queries)
         return OverviewUpdate(
             found,
             list(found.running[:MAX_RUNNING]),
             len(found.running) > MAX_RUNNING,
-            make_slot_map(found.workers, claimed, children),
+            make_slot_map(found.workers, claimed),
             failures,
             await readings.recent("verdict", judge.aread, VERDICT_SECONDS),
         )

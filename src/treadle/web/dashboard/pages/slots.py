@@ -33,8 +33,10 @@ class DrawnSlots(NamedTuple):
 def draw_slots(found: SlotMap) -> DrawnSlots:
     left = MAX_CELLS
     rows = []
-    # Those that are not alive first: they are what somebody looks for.
-    for each in sorted(found.workers, key=lambda each: (each.worker.alive, each.worker.worker_id))[:MAX_ROWS]:
+    # Those that are stuck or lost first: they are what somebody looks for.
+    for each in sorted(found.workers, key=lambda each: (each.worker.state == "alive", each.worker.worker_id))[
+        :MAX_ROWS
+    ]:
         cells = each.slots[:left]
         left -= len(cells)
         free = min(each.free, left)

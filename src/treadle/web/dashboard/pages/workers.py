@@ -1,22 +1,53 @@
 """The list of workers, and the form that changes the concurrency of one."""
 
 import re
+from datetime import timedelta
+from typing import Any
 
 from starlette.responses import RedirectResponse, Response
 
 from treadle.app import Treadle
 from treadle.web.dashboard import actions
-from treadle.web.dashboard.pages.rendering import page
+from treadle.web.dashboard.pages.live.readings import Readings
+from treadle.web.dashboard.pages.live.regions import Regions, stream_regions
+from treadle.web.dashboard.pages.rendering import fragment, page
 from treadle.web.dashboard.routes import Context, RouteSpec
 from treadle.web.dashboard.security.access import Role
 from treadle.web.dashboard.urls import with_result
 from treadle.words.errors import InvalidArgument, UnknownWorker, shown
+from treadle.words.masking import masked
 from treadle.words.naming import MOST_CONCURRENCY
+from treadle.words.overview import WorkerRow
+from treadle.words.stuck import describe_stuck, unblock
+
+# Lost workers that are listed.
+MAX_LOST = 50
 
 
-def routes(app: Treadle) -> list[RouteSpec]:
+def render_regions(mount_path: str, role: Role, workers: list[WorkerRow]) -> Regions:
+    html = fragment(mount_path, role, "parts/worker_list.html", **template_values(workers))
+    return Regions(workers[0].at if workers else None, {"worker-list": html})
+
+
+def template_values(workers: list[WorkerRow]) -> dict[str, Any]:
+    shown = [masked(each) for each in workers]
+    ended = [each for each in shown if each.state == "lost"]
+    return {
+        "workers": [each for each in shown if each.state != "lost"],
+        "lost": ended[:MAX_LOST],
+        "more_lost": len(ended) - MAX_LOST,
+        "describe_stuck": describe_stuck,
+        "unblock": unblock,
+        "lease_end": lambda worker: worker.seen_at + timedelta(seconds=worker.lease),
+    }
+
+
+def routes(app: Treadle, readings: Readings) -> list[RouteSpec]:
     async def workers(context: Context) -> Response:
-        return page(context, "workers.html", workers=await app.workers.alist())
+        return page(context, "workers.html", **template_values(await app.workers.alist()))
+
+    async def live(context: Context) -> Response:
+        return stream_regions(context, readings.follow("workers", app.workers.alist), render_regions)
 
     async def concurrency_form(context: Context) -> Response:
         name = context.field("worker") or ""
@@ -33,6 +64,7 @@ def routes(app: Treadle) -> list[RouteSpec]:
 
     return [
         RouteSpec("GET", "/workers", workers, Role.VIEWER, "Workers"),
+        RouteSpec("GET", "/live/workers", live, Role.VIEWER, "Live updates of the workers"),
         RouteSpec("GET", "/workers/concurrency", concurrency_form, Role.OPERATOR, "Confirm another concurrency"),
         RouteSpec("POST", "/workers/concurrency", change_concurrency, Role.OPERATOR, actions.CONCURRENCY_SUMMARY),
     ]

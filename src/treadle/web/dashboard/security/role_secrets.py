@@ -19,8 +19,10 @@ from treadle.words.errors import InvalidArgument
 VARIABLES = {Role.VIEWER: "TREADLE_DASHBOARD_VIEWER", Role.OPERATOR: "TREADLE_DASHBOARD_OPERATOR"}
 SESSION_SECONDS = 12 * 3600
 MIN_LENGTH = 12
-# A wrong secret is answered after a delay, and each address may have only a few such requests open at a time: at most
-# five guesses per second. The limit is per address, so that an attacker cannot lock out anyone else.
+# A wrong secret is answered after a delay, and each address may have only a few such answers open at a time; further
+# wrong ones are refused at once. A right secret is always accepted, whatever else comes from its address: many people
+# may share one, and monitoring with a right token must not fail because of a colleague's typing errors. What keeps
+# secrets from being guessed is their length.
 WRONG_SECRET_SECONDS = 1.0
 MAX_CONCURRENT_GUESSES = 5
 
@@ -62,14 +64,14 @@ class RoleSecrets:
         return found
 
     async def authenticate(self, connection: HTTPConnection, secret: str) -> Role:
-        """The role of a secret. If it is wrong, returns NOBODY after a delay."""
-        address = _network(connection)
-        if self._open_guesses[address] >= MAX_CONCURRENT_GUESSES:
-            raise HTTPException(
-                429, "too many wrong secrets from this address; wait a few seconds", {"retry-after": "2"}
-            )
+        """The role of a secret. If it is wrong, returns NOBODY after a delay, or raises 429."""
         role = self.role_of(secret)
         if role is Role.NOBODY:
+            address = _network(connection)
+            if self._open_guesses[address] >= MAX_CONCURRENT_GUESSES:
+                raise HTTPException(
+                    429, "too many wrong secrets from this address; wait a few seconds", {"retry-after": "2"}
+                )
             self._open_guesses[address] += 1
             try:
                 await asyncio.sleep(WRONG_SECRET_SECONDS)

@@ -11,6 +11,9 @@ async function submitBulk(event) {
   const counts = { done: 0, unfit: 0, busy: 0, missing: 0 };
   const number = (value) => value.toLocaleString("en");
   const fields = new URLSearchParams(new FormData(form));
+  // A double click must not begin it twice. The server refuses that, too.
+  if (form.dataset.submitted) return;
+  form.dataset.submitted = "yes";
   form.hidden = true;
   panel.hidden = false;
   if (!form.dataset.total) bar.removeAttribute("value");

@@ -52,7 +52,15 @@ function updateSince(element) {
   if (!isNaN(moment)) element.textContent = duration((now() - moment) / 1000);
 }
 
+// A worker is not shown as alive any longer than its lease lasts, even if the page is not updated.
+function updateUntil(element) {
+  if (now() < new Date(element.dataset.until)) return;
+  element.className = "status pending";
+  element.textContent = "○ no heartbeat";
+}
+
 export function updateTimes(within = document) {
+  all("[data-until]", within).forEach(updateUntil);
   all("time[data-format]", within).forEach(updateTime);
   all("[data-since]", within).forEach(updateSince);
 }

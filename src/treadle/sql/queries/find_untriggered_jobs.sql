@@ -1,0 +1,68 @@
+-- Jobs that were written or deleted while triggers were off (session_replication_role = replica, logical replication, alter table …
+-- disable trigger), and that nothing mends by itself: ended without finished_at; blocked behind a key of which no job is left that
+-- would unblock it; waiting for a job that has ended. Of the last two kinds, those among the oldest blocked jobs.
+with blocked as materialized (
+    select job.id, job.job_type, job.key, job.holds
+    from treadle.jobs as job
+    where job.status = 'pending'
+      and job.holds <> 0
+    order by job.id
+    limit 1000
+)
+(
+    select 'finished', job.id::text, job.job_type, null as key
+    from unnest(array['completed', 'failed', 'cancelled']) as kind (status)
+    cross join lateral (
+        select job.id, job.job_type
+        from treadle.jobs as job
+        where job.status in ('completed', 'failed', 'cancelled')
+          and job.status = kind.status
+          and job.finished_at is null
+        limit 20
+    ) as job
+)
+union all
+(
+    select 'key', first.id::text, first.job_type, first.key
+    from (select distinct blocked.key from blocked where treadle.is_blocked_by_key(blocked.holds)) as waiting
+    cross join lateral (
+        select job.id, job.job_type, job.key, job.status, job.holds
+        from treadle.jobs as job
+        where job.key = waiting.key
+          and job.status in ('pending', 'claimed', 'running')
+        order by treadle.key_rank(job.status, job.holds), job.id
+        limit 1
+    ) as first
+    where treadle.key_rank(first.status, first.holds) = 2
+    limit 20
+)
+union all
+(
+    select 'dependency', blocked.id::text, blocked.job_type, null
+    from blocked
+    cross join lateral (
+        select bool_or(other.finished_at is null) as is_left, max(other.finished_at) as ended_at
+        from (
+            select edge.after_id
+            from treadle.dependencies as edge
+            where edge.job_id = blocked.id
+              and edge.watched
+            limit 100
+        ) as watched
+        join treadle.jobs as other on other.id = watched.after_id
+        having count(*) > 0
+    ) as watched
+    where blocked.holds & treadle.blocked_by_jobs() <> 0
+      and not watched.is_left
+      and watched.ended_at < clock_timestamp() - make_interval(secs => %(seconds)s)
+      -- A workflow also waits for its plan, or to be closed.
+      and not exists (select from treadle.workflows as workflow where workflow.id = blocked.id)
+      -- Undecided: another finding.
+      and not exists (
+            select
+            from treadle.dependency_checks as noted
+            where blocked.id = any (noted.jobs)
+               or noted.ended
+      )
+    limit 20
+)

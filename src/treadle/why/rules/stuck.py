@@ -1,0 +1,67 @@
+"""Jobs that wait for workers whose event loop does not run."""
+
+from typing import Any
+
+from treadle.why.facts import Facts, ScheduleFacts
+from treadle.why.reason import Reason
+from treadle.why.text import clipped, elapsed, plural
+from treadle.words.stuck import Stuck, describe_stuck, unblock, where_blocked
+
+
+def workers_stuck(facts: Facts | ScheduleFacts) -> Reason | None:
+    """All live workers that would claim it are stuck."""
+    serving = [each for each in facts.workers if each.serves and each.slots != 0]
+    if not serving or any(each.stuck is None for each in serving):
+        return None
+    first = serving[0]
+    assert first.stuck is not None  # noqa: S101 - for the type checker
+    one = len(serving) == 1
+    workers = "The only live worker that serves" if one else f"All {len(serving)} live workers that serve"
+    name = clipped(first.worker_id)
+    return Reason(
+        "workers_stuck",
+        f"{workers} the job type {clipped(facts.job_type)} {'is' if one else 'are'} stuck: "
+        f"{'' if one else 'of '}{name}{',' if one else ', for example,'} {describe_stuck(first.stuck, facts.at)}.",
+        unblock(first.stuck, first.host, first.pid),
+        "is served only by workers that are stuck",
+        {
+            "job_type": facts.job_type,
+            "queue": facts.queue,
+            "workers": [each.worker_id for each in serving],
+            **_data(first.stuck),
+        },
+    )
+
+
+def worker_stuck(facts: Facts, worker: str, stuck: Stuck, data: dict[str, Any]) -> Reason:
+    """The worker that has claimed the job is stuck."""
+    state = "running on" if facts.status == "running" else "claimed by"
+    if stuck.job_id == facts.id:
+        seconds = elapsed(facts.at, stuck.since)
+        sentence = (
+            f"The job blocks the event loop of {worker}, for {seconds} already{where_blocked(stuck.stack)}. "
+            f"Nothing else of this worker goes on"
+        )
+        short = f"has blocked the event loop of {worker} for {seconds}"
+    else:
+        sentence = f"The job is {state} {worker}, which is stuck: {describe_stuck(stuck, facts.at)}"
+        short = f"is {state} {worker}, which is stuck"
+    if facts.running_beside:
+        sentence += f"; {plural(facts.running_beside, 'other job')} of it wait{'s' * (facts.running_beside == 1)}, too"
+    return Reason(
+        "worker_stuck",
+        f"{sentence}.",
+        unblock(stuck, facts.worker.host, facts.worker.pid),
+        short,
+        data | _data(stuck),
+    )
+
+
+def _data(stuck: Stuck) -> dict[str, Any]:
+    return {
+        "stuck_since": stuck.since,
+        "stuck_kind": stuck.kind,
+        "stuck_job": stuck.job_id,
+        "stuck_job_type": stuck.job_type,
+        "stack": stuck.stack,
+    }

@@ -1,0 +1,168 @@
+"""Notices that the event loop of a worker does not run: its process is stopped, or a handler blocks it.
+
+The event loop notes the time in the worker's job slots, twice a second (watchdog.py), and the process that renews the
+lease looks at it. A worker that is stuck keeps its lease and its jobs: this is for people, and ends by itself when the
+event loop runs again.
+
+Time in which nobody could tell does not count: if the process that compares was itself late (the machine was suspended
+or overloaded, or a debugger held it), or the thread of the event loop was ready to run but did not get a processor.
+"""
+
+import os
+import signal
+from enum import StrEnum
+from pathlib import Path
+from typing import NamedTuple
+from uuid import UUID
+
+from treadle.words.stuck import STUCK_SECONDS
+from treadle.worker import stacks
+from treadle.worker.job_slots import EventLoop, JobSlots
+
+CHECK_SECONDS = 0.2
+# Half a second before a worker is said to be stuck, its stacks are dumped, if it has not written one (watchdog.py).
+DUMP_SECONDS = STUCK_SECONDS - 0.5
+# How long the event loop may wait for a processor, as a part of the time, before that is the reason.
+STARVED = 0.5
+
+
+class Kind(StrEnum):
+    STOPPED = "stopped"
+    """By a signal (SIGSTOP), or by a debugger."""
+    BLOCKED = "blocked"
+
+
+class Stuck(NamedTuple):
+    kind: Kind
+    since: float
+    """By now()."""
+    job: UUID | None = None
+    """The job that blocks the event loop, if it is known."""
+    job_type: str | None = None
+    stack: str | None = None
+
+
+class Silence:
+    """For how long a value has not changed, without the time in which nobody looked at it."""
+
+    def __init__(self, longest: float) -> None:
+        """More than `longest` seconds between two looks do not count."""
+        self._longest = longest
+        self._value = 0.0
+        self._looked = 0.0
+        self.seconds = 0.0
+
+    def look(self, value: float, moment: float) -> float:
+        passed, self._looked = moment - self._looked, moment
+        if value != self._value:
+            self._value, self.seconds = value, 0.0
+        else:
+            self.seconds += min(passed, self._longest)
+        return self.seconds
+
+
+class PulseWatch:
+    """Watches one worker from another process."""
+
+    def __init__(self, slots: JobSlots) -> None:
+        self._slots = slots
+        self._silence = Silence(2 * CHECK_SECONDS)
+        self._waited: float | None = None
+        self._dumped = False
+        self._continued: float | None = None
+        self.stuck: Stuck | None = None
+
+    def check(self, moment: float) -> bool:
+        """Look at the pulse. Returns whether `stuck` has changed."""
+        before, pulse = self.stuck, self._slots.pulse
+        seconds = self._silence.look(pulse, moment) if pulse else 0.0
+        if seconds < 1:
+            if self._slots.has_stack:  # of a silence that has ended
+                self._slots.stack = ""
+            self.stuck, self._waited, self._dumped, self._continued = None, None, False, None
+            return before is not None
+        where = self._slots.event_loop
+        if self.stuck is None and self._is_starved(where, seconds):
+            return False
+        if seconds >= DUMP_SECONDS and not self._dumped:
+            self._dumped = True
+            self._dump(where)
+        if seconds >= STUCK_SECONDS:
+            self._look_closer(where, pulse, moment)
+        return self.stuck != before
+
+    def _look_closer(self, where: EventLoop, pulse: float, moment: float) -> None:
+        stopped = is_stopped(where.process)
+        if self.stuck is None:
+            self.stuck = Stuck(Kind.STOPPED, pulse) if stopped else self._blocked(pulse)
+        elif stopped:
+            self.stuck, self._continued = self.stuck._replace(kind=Kind.STOPPED), None
+        elif self.stuck.kind is Kind.STOPPED:
+            # A process that was continued gets some time to give a sign.
+            self._continued = self._continued or moment
+            if moment - self._continued > DUMP_SECONDS:
+                self._dump(where)
+            if moment - self._continued > STUCK_SECONDS:
+                self.stuck = self._blocked(pulse)
+
+    def _is_starved(self, where: EventLoop, seconds: float) -> bool:
+        """Whether the event loop did not run because its thread got no processor. Then the silence begins anew."""
+        waited = seconds_waited(where)
+        if self._waited is None:
+            self._waited = waited
+            return False
+        if waited is None or seconds < DUMP_SECONDS:
+            return False
+        if waited - self._waited < STARVED * (seconds - 1):
+            return False
+        self._silence.seconds, self._waited = 1.0, waited
+        return True
+
+    def _dump(self, where: EventLoop) -> None:
+        """Let the process write its stacks, if it has not done so itself: a thread does not release the GIL."""
+        if self._slots.has_stack or not where.dump_signal or is_stopped(where.process):
+            return
+        self._slots.prepare_dump()
+        try:
+            os.kill(where.process, where.dump_signal)
+        except ProcessLookupError:
+            return
+
+    def _blocked(self, pulse: float) -> Stuck:
+        found = stacks.read(self._slots.stack, self._slots.event_loop.thread)
+        job = found.job
+        if job is None and not found.is_own:
+            inside = [each.id for each in self._slots.entries() if not each.process]
+            job = inside[0] if len(inside) == 1 else None
+        return Stuck(Kind.BLOCKED, pulse, job, found.job_type, found.text)
+
+
+def is_stopped(process: int) -> bool:
+    """By a signal or a debugger. False if the system does not say."""
+    import psutil  # imported when it is needed: a supervisor has to start quickly
+
+    try:
+        return psutil.Process(process).status() in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
+    except psutil.Error:
+        return False
+
+
+def seconds_waited(where: EventLoop) -> float | None:
+    """For how long the event loop's thread has been ready to run without a processor, in total. None: unknown."""
+    try:
+        text = Path(f"/proc/{where.process}/task/{where.native_thread}/schedstat").read_text()
+        return int(text.split()[1]) / 1e9
+    except (OSError, IndexError, ValueError):
+        return None
+
+
+def prepare_dumps(slots: JobSlots) -> None:
+    """In a worker process: when the supervisor sends a signal, write the stacks of all threads. It works while a thread
+    holds the GIL, because Python code is not involved."""
+    import faulthandler
+
+    if (first := getattr(signal, "SIGRTMIN", None)) is None:  # not on macOS; others may be in use
+        return
+    number = first + 5
+    faulthandler.register(number, file=slots.descriptor, all_threads=True, chain=False)
+    slots.event_loop = slots.event_loop._replace(dump_signal=number)
