@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEMO_READY := $(VENV)/.demo-ready
 
-.PHONY: help demo test test-matrix check style bench bench-peers chaos mutants storm kills restarts unique schedules limits workflows failover model proof soak integrations schema pictures chromium clean
+.PHONY: help demo test test-matrix check style bench bench-peers chaos mutants storm kills restarts unique schedules limits workflows truth failover model proof soak integrations schema pictures chromium clean
 
 help:               ## list the targets
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/'
@@ -60,6 +60,9 @@ limits: $(READY)    ## inject faults while jobs run under limits and check that 
 
 workflows: $(READY) ## inject faults while workflows run and check that each step ended as planned; GRAPHS=2000
 	@$(BIN)/python -m chaos.workflows --graphs $(or $(GRAPHS),2000)
+
+truth: $(READY)     ## compare the numbers of jobs that all surfaces show with what SQL counts, under load; SECONDS=300
+	@$(BIN)/python -m chaos.truth --seconds $(or $(SECONDS),300)
 
 failover: $(READY)  ## kill a primary under load and measure the failover; ROUNDS=5
 	@$(BIN)/python -m chaos.failover --rounds $(or $(ROUNDS),3)

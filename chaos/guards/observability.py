@@ -3,8 +3,72 @@
 from chaos.guards.mutant import FUNCTIONS, Mutant, test
 
 METRICS = "operations/metrics"
+DEPTHS = "operations/depths"
 
 MUTANTS = [
+    Mutant(
+        "what is left of the budget goes to deep lanes",
+        f"{FUNCTIONS}/parts/count_lanes.sql",
+        "    c_rounds constant int := 3;\n",
+        "    c_rounds constant int := 1;\n",
+        test(DEPTHS, "test_a_lane_of_7000_among_60_others_is_exact_every_time"),
+    ),
+    Mutant(
+        "a count that is not complete is kept",
+        f"{FUNCTIONS}/public/count_depths.sql",
+        "                  and known.counted_at is not null\n",
+        "",
+        test(DEPTHS, "test_counting_continues_where_the_last_call_ended"),
+    ),
+    Mutant(
+        "the next segment is counted if the first is empty",
+        f"{FUNCTIONS}/public/count_depths.sql",
+        "            exit when not found or v_left <= 0 or clock_timestamp() > v_until;\n",
+        "            exit;\n",
+        test(DEPTHS, "test_an_estimate_follows_what_is_claimed_enqueued_and_pruned"),
+    ),
+    Mutant(
+        "workers count a lane from its floor",
+        f"{FUNCTIONS}/parts/count_segments.sql",
+        "            when p_status = 'pending' then p_start\n",
+        "            when p_status = 'pending' then '-infinity'\n",
+        test(DEPTHS, "test_an_open_snapshot_does_not_make_counting_slower"),
+    ),
+    Mutant(
+        "all segments are counted again in turn",
+        f"{FUNCTIONS}/parts/count_segments.sql",
+        "                or segment.is_oldest and segment.counted_at < p_now - c_again\n",
+        "",
+        test(DEPTHS, "test_a_change_in_the_middle_is_noticed_after_some_calls"),
+    ),
+    Mutant(
+        "what is read together is of one moment",
+        "src/treadle/db/runner.py",
+        '    level = "isolation level repeatable read, " if one_snapshot else ""\n',
+        '    level = ""\n',
+        test(DEPTHS, "test_what_is_read_together_is_of_one_moment"),
+    ),
+    Mutant(
+        "the throughput is that of the last minute",
+        "src/treadle/operations/overview.py",
+        "        overview_queries.get_throughput(RATE_WINDOW, RATE_STEP),\n",
+        "        overview_queries.get_throughput(window, STEPS[window]),\n",
+        test(DEPTHS, "test_throughput_does_not_depend_on_the_window_of_the_charts"),
+    ),
+    Mutant(
+        "rows of top keep their order",
+        "src/treadle/cli/top/table.py",
+        "        if self.spec.keeps_order:\n",
+        "        if False:\n",
+        test("cli/top_drawing", "test_rows_keep_their_order_until_the_reader_sorts_them"),
+    ),
+    Mutant(
+        "rows of the overview keep their order",
+        "src/treadle/web/dashboard/templates/parts/lanes.html",
+        "<tbody data-keep-order>",
+        "<tbody>",
+        test("web/browser", "test_waiting_jobs_keep_their_order_while_their_numbers_change"),
+    ),
     Mutant(
         "headers are limited in size",
         "src/treadle/words/headers.py",

@@ -126,21 +126,6 @@ def test_only_changed_lines_are_redrawn(monkeypatch: pytest.MonkeyPatch) -> None
     shown(table, body)
 
 
-def test_lanes_of_similar_depth_keep_their_order() -> None:
-    table = Table(LANES, "lanes")
-
-    async def body(app: One, pilot: Any) -> None:
-        table.show([lane("a", 70), lane("b", 100), lane("c", 1000), lane("d", 0)])
-        assert first_words(table) == ["c", "a", "b", "d"]
-        table.show([lane("a", 120), lane("b", 65), lane("c", 1000), lane("d", 0)])
-        assert first_words(table) == ["c", "a", "b", "d"]
-        await pilot.press("s")
-        table.show([lane("a", 1), lane("b", 1, due_since=NOW - timedelta(hours=1))])
-        assert first_words(table) == ["b", "a"], "by the wait of the oldest job"
-
-    shown(table, body)
-
-
 def test_the_text_of_lanes() -> None:
     table = Table(LANES, "lanes")
 

@@ -258,7 +258,7 @@ def test_a_viewer_can_look_and_an_operator_can_act(empty_url: str) -> None:
                 screen.press(ENTER)
                 screen.wait_for("events 1", "log none")
                 screen.press(ESCAPE)
-                screen.wait_for("lanes 1")
+                screen.wait_for("types 1")
                 screen.press("f")
                 screen.wait_for("No jobs failed")
                 screen.press("f")

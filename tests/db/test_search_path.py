@@ -33,7 +33,17 @@ PATHS = {"preferred": "public, pg_catalog", "default": '"$user", public', "empty
 # Functions in SQL that the planner must inline, and that read tables: their names are resolved when they are called, by
 # functions with a pinned path and by our own reads. (A body that is parsed when the function is created would make
 # migrations of those tables fail.)
-INLINED = {"lane_entry", "lane_floor", "lane_jobs", "limits_of", "listed_lanes", "safe_floor", "slots_in_use"}
+INLINED = {
+    "kept_depth",
+    "shown_lanes",
+    "lane_entry",
+    "lane_floor",
+    "lane_jobs",
+    "limits_of",
+    "listed_lanes",
+    "safe_floor",
+    "slots_in_use",
+}
 
 
 @pytest.fixture(scope="module", params=PATHS)

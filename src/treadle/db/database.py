@@ -16,7 +16,6 @@ from typing import Any, TypeAlias
 
 import psycopg
 from psycopg import AsyncConnection, Connection, sql
-from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from treadle.db.borrowed import AsyncBorrowed, Borrowable, Borrowed, borrow
@@ -27,7 +26,7 @@ from treadle.db.pools import AsyncPool, Pool, chosen_limits, server_changed
 from treadle.db.queries import worker as worker_queries
 from treadle.db.query import Query, Result
 from treadle.db.reconnecting import REFUSED, UNAVAILABLE, reconnect_delay
-from treadle.db.runner import apeek, arun, needs_transaction, peek, read_settings, run
+from treadle.db.runner import apeek, areading, arun, needs_transaction, peek, reading, run
 from treadle.db.search_path import PINNED_LOCALLY
 from treadle.db.session_settings import with_needed_settings
 from treadle.db.setup_connection import connect, unreachable
@@ -180,22 +179,15 @@ class Database:
         """Several reads in one transaction and with one snapshot, so that their results agree with each other."""
         if self._borrowed:
             return self._borrowed.run_together(queries)
-        # Rolled back, so that the settings do not outlive it in a caller's transaction.
-        with in_time(), self._connection() as connection:
-            alone = connection.info.transaction_status == TransactionStatus.IDLE
-            with connection.transaction(force_rollback=True):
-                connection.execute(read_settings(seconds, alone and len(queries) > 1))
-                return [peek(connection, query, self.schema) for query in queries]
+        with in_time(), self._connection() as connection, reading(connection, seconds, len(queries) > 1):
+            return [peek(connection, query, self.schema) for query in queries]
 
     async def aread_together(self, queries: Sequence[Query[Result]], seconds: float = READ_SECONDS) -> list[Result]:
         if self._aborrowed:
             return await self._aborrowed.arun_together(queries)
         with in_time():
-            async with self._aconnection() as connection:
-                alone = connection.info.transaction_status == TransactionStatus.IDLE
-                async with connection.transaction(force_rollback=True):
-                    await connection.execute(read_settings(seconds, alone and len(queries) > 1))
-                    return [await apeek(connection, query, self.schema) for query in queries]
+            async with self._aconnection() as connection, areading(connection, seconds, len(queries) > 1):
+                return [await apeek(connection, query, self.schema) for query in queries]
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:

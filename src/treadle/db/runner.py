@@ -4,7 +4,8 @@ Nothing is committed or rolled back here. On an autocommit connection each state
 other connection the query joins the transaction that the caller has open.
 """
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -37,11 +38,32 @@ class Clamped(TimestamptzLoader):
             return EARLIEST if text.startswith(b"-") or text.endswith(b"BC") else LATEST
 
 
+@contextmanager
+def reading(connection: Connection[Any], seconds: float, one_snapshot: bool) -> Iterator[None]:
+    """A transaction with these settings; `one_snapshot`: all of its statements see the same state. It is rolled back,
+    so that the settings do not outlive it in a caller's transaction, which keeps its own snapshots."""
+    settings = read_settings(seconds, one_snapshot and _is_idle(connection))
+    with connection.transaction(force_rollback=True):
+        connection.execute(settings)
+        yield
+
+
+@asynccontextmanager
+async def areading(connection: AsyncConnection[Any], seconds: float, one_snapshot: bool) -> AsyncIterator[None]:
+    settings = read_settings(seconds, one_snapshot and _is_idle(connection))
+    async with connection.transaction(force_rollback=True):
+        await connection.execute(settings)
+        yield
+
+
+def _is_idle(connection: Connection[Any] | AsyncConnection[Any]) -> bool:
+    return connection.info.transaction_status == TransactionStatus.IDLE
+
+
 def read_settings(seconds: float, one_snapshot: bool = False) -> bytes:
     """The settings of a read: read-only, with a time limit and a pinned search path. Sequential scans are off, so that
     a generic or outdated estimate never reads a whole table; JIT is off, which would compile for 500 ms what runs for
-    2 ms. With `one_snapshot`, all statements of the transaction see the same state: not in a transaction that has begun
-    before."""
+    2 ms."""
     level = "isolation level repeatable read, " if one_snapshot else ""
     return f"""\
 set transaction {level}read only;

@@ -19,7 +19,7 @@ from treadle.words.status import Status
 # The windows of the charts that are offered, in seconds, and the length of a span in each.
 STEPS = {3600: 60, 21_600: 300, 86_400: 900, 604_800: 7200}
 # The throughput is that of a minute, whatever the charts show.
-RATE_STEP, RATE_WINDOW = 60, 120
+RATE_STEP, RATE_WINDOW = 60, 600
 
 
 class JobCounts(NamedTuple):

@@ -26,8 +26,8 @@ from treadle.worker.services import Delay, Service
 TICK_EVERY = 0.5
 PRUNE_EVERY = 60.0
 COUNT_EVERY = 5.0
-# How often it really is, the database decides: count_depths.sql.
-DEPTHS_EVERY = 1.0
+# At first; then the database says when it is due.
+DEPTHS_EVERY = 2.0
 RECOVER_CLIENTS_EVERY = 60.0
 EXPIRE_EVERY = 10.0
 # Floors move only when jobs are claimed: there is no tick if the last claim is longer ago.
@@ -75,8 +75,8 @@ def services(
     async def count_finished() -> None:
         await count(connection)
 
-    async def count_waiting() -> None:
-        await connection.run(operation_queries.count_depths())
+    async def count_deep() -> Delay:
+        return Delay(max(0.5, await connection.run(operation_queries.count_depths())))
 
     async def end_expired() -> Delay | None:
         following = await expire(connection)
@@ -88,7 +88,7 @@ def services(
         Service(recover_clients, RECOVER_CLIENTS_EVERY),
         Service(remove_old, PRUNE_EVERY),
         Service(count_finished, COUNT_EVERY),
-        Service(count_waiting, DEPTHS_EVERY),
+        Service(count_deep, DEPTHS_EVERY),
         Service(end_expired, EXPIRE_EVERY),
     ]
 

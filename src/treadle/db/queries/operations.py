@@ -133,9 +133,9 @@ def count_minutes(limit: int, lag: timedelta | None = None) -> Query[int]:
     return call("count_minutes", params, lambda rows: int(rows[0][0]))
 
 
-def count_depths() -> Query[int]:
-    """Count the jobs of deep lanes and of finished statuses, as far as it is due."""
-    return call("count_depths", {}, lambda rows: int(rows[0][0]))
+def count_depths() -> Query[float]:
+    """Count the jobs of deep lanes and of finished statuses, if it is due. Returns in how many seconds it is again."""
+    return call("count_depths", {}, lambda rows: float(rows[0][0]))
 
 
 def audit_params(actor: str | None, reason: str | None) -> dict[str, object]:

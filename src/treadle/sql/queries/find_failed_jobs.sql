@@ -7,6 +7,7 @@ select
 from treadle.jobs
 where status in ('completed', 'failed', 'cancelled')
   and status = 'failed'
-  and finished_at > clock_timestamp() - %(seconds)s * interval '1 second'
+  -- A subquery is computed once: otherwise no index is used for the time, because the function is volatile.
+  and finished_at > (select clock_timestamp() - %(seconds)s * interval '1 second')
 order by finished_at desc
 limit %(limit)s

@@ -5,7 +5,7 @@
 -- the last one and that of the present are counted every time, and one of the others, the one that was counted longest ago, if
 -- that is more than c_again ago: a cancelled job, for example, is noticed then.
 --
--- Counting stops after p_limit jobs, or at p_until, and continues with the next call. Until all were counted once, the number of the last
+-- Counting stops after p_limit jobs, or at p_until if at least p_least were counted, and continues with the next call. Until all were counted once, the number of the last
 -- segment is null.
 create or replace function treadle.count_segments(
     p_status varchar,
@@ -13,7 +13,8 @@ create or replace function treadle.count_segments(
     p_start timestamptz, -- the floor of the lane
     p_now timestamptz,
     p_limit bigint,
-    p_until timestamptz
+    p_until timestamptz,
+    p_least bigint
 ) returns bigint
 language plpgsql
 set enable_seqscan = off
@@ -104,7 +105,7 @@ begin
 
             v_from := v_next;
             v_begin := v_next;
-            v_over := v_left <= 0 or clock_timestamp() > p_until;
+            v_over := v_left <= 0 or clock_timestamp() > p_until and p_limit - v_left >= p_least;
             if v_over and v_from is not null then
                 -- The rest of the segment is counted next time.
                 perform treadle.keep_depth(
@@ -119,5 +120,5 @@ begin
 end
 $$;
 
-comment on function treadle.count_segments(varchar, treadle.lane, timestamptz, timestamptz, bigint, timestamptz)
+comment on function treadle.count_segments(varchar, treadle.lane, timestamptz, timestamptz, bigint, timestamptz, bigint)
     is 'Counts again what may have changed in a lane, or among the jobs of a finished status. Returns how many it counted.';

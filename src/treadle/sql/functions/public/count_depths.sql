@@ -1,10 +1,14 @@
 -- Counts the jobs of lanes, and of finished statuses, that are too many to be counted whenever somebody looks: see
 -- find_depths.sql, count_statuses.sql and, for how, count_segments.sql. Also keeps for each minute how many jobs waited, by
--- queue and type. Workers call it every few seconds.
+-- queue and type. Returns in how many seconds it is due again.
 --
--- Each call takes about p_time, for at most about p_limit jobs, of those lanes first that were counted longest ago. The next one is due after 30 times as
--- long as this one took. With many deep lanes the numbers are older, and the cost is the same.
-create or replace function treadle.count_depths(p_limit int default 300000, p_time interval default '60 milliseconds', p_keep interval default '7 days') returns bigint
+-- Each call takes about p_time, or longer if it has not counted 50,000 jobs by then: a busy server would never get further. It
+-- counts those lanes first that were counted longest ago. The next call is due after ten times as long as this one took. With many deep lanes the numbers are older, and the cost is the same.
+create or replace function treadle.count_depths(
+    p_limit int default 300000,
+    p_time interval default '60 milliseconds',
+    p_keep interval default '7 days'
+) returns double precision
 language plpgsql
 set enable_seqscan = off
 set enable_bitmapscan = off
@@ -15,10 +19,13 @@ as $$
 declare
     c_lanes constant int := 1000;
     -- Kept from this depth on, and until it is clearly less.
-    c_deep constant int := 10000;
+    c_deep constant int := 20000;
+    c_budget constant int := 50000;
+    c_least constant int := 50000;
     c_every constant interval := '2 seconds';
-    c_share constant int := 30;
-    c_most constant interval := '1 minute';
+    c_idle constant interval := '5 seconds'; -- if there is nothing to count
+    c_share constant int := 10;
+    c_most constant interval := '10 seconds';
     v_now constant timestamptz := clock_timestamp();
     v_minute constant timestamptz := date_trunc('minute', v_now);
     v_due timestamptz;
@@ -28,14 +35,16 @@ declare
     v_found record;
     v_range record;
     v_until timestamptz;
+    v_begun boolean := false;
     v_left bigint := p_limit;
 begin
     select to_timestamp(clock.last_value / 1000000.0) into v_due from treadle.depth_clock as clock;
+    if v_due > v_now and v_due < v_now + c_most then
+        return extract(epoch from v_due - v_now);
+    end if;
     -- One call at a time, until it commits.
-    if v_due > v_now and v_due < v_now + c_most
-        or not pg_try_advisory_xact_lock(hashtext('treadle depths'), hashoid('treadle.depths'::regclass))
-    then
-        return 0;
+    if not pg_try_advisory_xact_lock(hashtext('treadle depths'), hashoid('treadle.depths'::regclass)) then
+        return extract(epoch from c_every);
     end if;
     perform setval('treadle.depth_clock', (extract(epoch from v_now + c_every) * 1000000)::bigint);
 
@@ -50,7 +59,7 @@ begin
         ))
     into v_lanes, v_starts, v_kept
     from treadle.shown_lanes(treadle.safe_tick(pg_current_snapshot()), c_lanes) as known;
-    v_found := treadle.count_lanes(v_lanes, v_starts, v_kept, c_deep * 5);
+    v_found := treadle.count_lanes(v_lanes, v_starts, v_kept, c_budget);
 
     v_until := clock_timestamp() + p_time;
     for v_range in
@@ -81,24 +90,34 @@ begin
         order by not kept.is_new, kept.counted_at nulls first
     loop
         -- Those that are counted for the first time do not get all of the time: it takes minutes if there are ten million.
-        continue when v_range.is_new and clock_timestamp() > v_until - p_time / 2;
+        continue when v_range.is_new and v_begun and clock_timestamp() > v_until - p_time / 2;
+        v_begun := true;
         loop
             v_left := v_left - treadle.count_segments(
                 v_range.status, v_range.lane, v_range.start, v_now, v_left,
-                case when v_range.is_new then v_until - p_time / 2 else v_until end
+                case when v_range.is_new then v_until - p_time / 2 else v_until end,
+                case when v_range.is_new then c_least / 2 else c_least - (p_limit - v_left) end
             );
 
             -- If the first segment is empty, the next one is counted, too: many jobs can be pruned at a time.
             delete from treadle.depths as kept
             where kept.status = v_range.status
               and treadle.is_in_lane(kept.queue, kept.job_type, kept.priority, kept.partition, v_range.lane)
-              and (
-                    kept.jobs = 0 and kept.counted_at > '-infinity'
-                    or (select known.jobs from treadle.kept_depth(v_range.status, v_range.lane) as known) < c_deep * 0.8
-                  );
+              and kept.jobs = 0
+              and kept.counted_at > '-infinity';
             exit when not found or v_left <= 0 or clock_timestamp() > v_until;
         end loop;
-        exit when v_left <= 0 or clock_timestamp() > v_until;
+
+        delete from treadle.depths as kept
+        where kept.status = v_range.status
+          and treadle.is_in_lane(kept.queue, kept.job_type, kept.priority, kept.partition, v_range.lane)
+          and exists (
+                select
+                from treadle.kept_depth(v_range.status, v_range.lane) as known
+                where known.jobs < c_deep * 0.8
+                  and known.counted_at is not null
+          );
+        exit when v_left <= 0 or clock_timestamp() > v_until and p_limit - v_left >= c_least;
     end loop;
 
     if not exists (select from treadle.depth_history as known where known.minute = v_minute)
@@ -125,13 +144,17 @@ begin
     end if;
 
     v_due := greatest(
-        v_now + case when exists (select from treadle.depths as kept where kept.jobs is null) then c_every / 2 else c_every end,
+        v_now + case
+            when exists (select from treadle.depths as kept where kept.jobs is null) then c_every / 2
+            when exists (select from treadle.depths) then c_every
+            else c_idle
+        end,
         clock_timestamp() + least(c_most, c_share * (clock_timestamp() - v_now))
     );
     perform setval('treadle.depth_clock', (extract(epoch from v_due) * 1000000)::bigint);
-    return p_limit - v_left;
+    return extract(epoch from v_due - v_now);
 end
 $$;
 
 comment on function treadle.count_depths(int, interval, interval)
-    is 'Counts lanes and finished jobs that are too many to be counted whenever somebody looks, and keeps how many jobs waited in each minute. Returns how many jobs it counted. Workers call it every few seconds.';
+    is 'Counts lanes and finished jobs that are too many to be counted whenever somebody looks, and keeps how many jobs waited in each minute. Returns in how many seconds it is due again.';
