@@ -1,37 +1,31 @@
--- How many jobs waited during the last %(window)s seconds, of a type and in a queue, if given: of each step of %(step)s seconds, the
--- most in any minute that is read. With steps of more than 5 minutes that is every minute of five in a step: a week of minutes of
--- many types would be a million rows. A minute that was counted has a row with empty names, for all types and queues.
+-- How many jobs waited during the last %(window)s seconds, of a type and in a queue, if given: of each step of %(step)s seconds,
+-- the most in any minute. A minute that was counted has a row with empty names, for all types and queues.
 select
     statement_timestamp(),
     date_bin(make_interval(secs => %(step)s), counted.minute, 'epoch'::timestamptz) as at,
     max(counted.jobs)::bigint
 from (select) as always
 left join (
-    select moment.minute, found.jobs
-    from generate_series(
-        date_bin(
-            make_interval(secs => %(step)s), statement_timestamp() - make_interval(secs => %(window)s), 'epoch'::timestamptz
-        ),
-        statement_timestamp(),
-        make_interval(secs => greatest(60, %(step)s / 5))
-    ) as moment (minute)
-    cross join lateral (
-        select
-            coalesce(
-                sum(history.jobs) filter (
-                    where case
-                        when %(job_type)s::varchar is null and %(queue)s::varchar is null then history.job_type = ''
-                        else history.job_type <> ''
-                            and (%(job_type)s::varchar is null or history.job_type = %(job_type)s::varchar)
-                            and (%(queue)s::varchar is null or history.queue = %(queue)s::varchar)
-                    end
-                ),
-                0
-            ) as jobs
-        from treadle.depth_history as history
-        where history.minute = moment.minute
-        having count(*) > 0
-    ) as found
+    select
+        history.minute,
+        coalesce(
+            sum(history.jobs) filter (
+                where case
+                    when %(job_type)s::varchar is null and %(queue)s::varchar is null then history.job_type = ''
+                    else history.job_type <> ''
+                        and (%(job_type)s::varchar is null or history.job_type = %(job_type)s::varchar)
+                        and (%(queue)s::varchar is null or history.queue = %(queue)s::varchar)
+                end
+            ),
+            0
+        ) as jobs
+    from treadle.depth_history as history
+    where history.minute >= date_bin(
+            make_interval(secs => %(step)s),
+            statement_timestamp() - make_interval(secs => %(window)s),
+            'epoch'::timestamptz
+          )
+    group by history.minute
 ) as counted on true
 group by at
 order by at
