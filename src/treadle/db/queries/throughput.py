@@ -79,7 +79,7 @@ def get_throughput(window: int, step: int, job_type: str | None = None, queue: s
         spans = [known.get(at) or _span(at, Finished()) for at in moments(now, window, step)]
         return Chart(now, counted, step, spans)
 
-    return _query("get_throughput", window, step, job_type, queue, read)
+    return _query(statement("get_throughput"), window, step, job_type, queue, read)
 
 
 def find_finished_places(
@@ -90,7 +90,7 @@ def find_finished_places(
     def read(rows: Rows) -> list[FinishedPlace]:
         return [FinishedPlace(row[0], row[1], _finished(row[2:])) for row in rows]
 
-    return _query("find_finished_places", window, step, job_type, queue, read)
+    return _query(statement("find_finished_places"), window, step, job_type, queue, read)
 
 
 def find_slowest_jobs(
@@ -101,18 +101,18 @@ def find_slowest_jobs(
     def read(rows: Rows) -> list[SlowJob]:
         return [SlowJob._make(row) for row in rows]
 
-    return _query("find_slowest_jobs", window, step, job_type, queue, read, limit=limit)
+    return _query(statement("find_slowest_jobs"), window, step, job_type, queue, read, limit=limit)
 
 
 def _query(
-    name: str, window: int, step: int, job_type: str | None, queue: str | None, read: Any, **more: Any
+    text: str, window: int, step: int, job_type: str | None, queue: str | None, read: Any, **more: Any
 ) -> Query[Any]:
     params = {"window": window, "step": step, "job_type": job_type, "queue": queue, **more}
-    return Query(_text(name, job_type is not None, queue is not None), params, read)
+    return Query(_whole(text, job_type is not None, queue is not None), params, read)
 
 
 @cache
-def _text(name: str, has_type: bool, has_queue: bool) -> str:
+def _whole(text: str, has_type: bool, has_queue: bool) -> str:
     """With clauses only for what is given, so that the planner needs not know the values to use an index."""
     clauses = ["and span.job_type = %(job_type)s"] * has_type + ["and span.queue = %(queue)s"] * has_queue
     counts = ",\n        ".join(
@@ -124,8 +124,8 @@ def _text(name: str, has_type: bool, has_queue: bool) -> str:
         f"coalesce(sum(finished.{name}::float8), 0)::bigint" for name in ("completed", "failed", "cancelled", "errors")
     )
     times = "sum(finished.waited), max(finished.waited_most), sum(finished.ran), max(finished.ran_most)"
-    text = statement("finished_spans").replace("/* of the span */", " ".join(clauses)) + statement(name)
-    return text.replace("/* sums */", f"{sums},\n        {times},\n        {counts}")
+    whole = statement("finished_spans").replace("/* of the span */", " ".join(clauses)) + text
+    return whole.replace("/* sums */", f"{sums},\n        {times},\n        {counts}")
 
 
 def _finished(row: tuple[Any, ...]) -> Finished:
