@@ -6,8 +6,8 @@ from uuid import UUID
 
 from pydantic import Field
 
-from treadle.web.dashboard.api.request_models import Name, RequestModel
 from treadle.web.dashboard.api.model import ResponseModel
+from treadle.web.dashboard.api.request_models import Name, RequestModel
 from treadle.web.dashboard.api.response_models import Span, Total
 from treadle.words.workflow_list import WorkflowState
 
