@@ -707,6 +707,8 @@ COMMENT ON FUNCTION treadle.start_jobs(p_worker_id character varying, p_ids uuid
 
 COMMENT ON FUNCTION treadle.stop_waiting(p_ids uuid[], p_causes uuid[]) IS 'Cancels jobs that wait for jobs that have not ended as they need it.';
 
+COMMENT ON FUNCTION treadle.sum_minutes(p_reached timestamp with time zone) IS 'Sums the minutes that are complete in "treadle".spans. count_minutes() calls it.';
+
 COMMENT ON FUNCTION treadle.sweep_stored(p_grace interval, p_limit integer, p_parts integer, OUT swept integer, OUT more boolean, OUT files uuid[], OUT places text[]) IS 'Removes stored objects that no job uses and that were not written to for p_grace, in small steps. Returns how many, whether there is more to do, and the files to remove elsewhere.';
 
 COMMENT ON FUNCTION treadle.take_jobs(p_worker_id character varying, p_now timestamp with time zone, p_places tid[]) IS 'Deprecated: part of claim_jobs(). Dropped in version 0.3.';
@@ -1358,11 +1360,14 @@ ALTER TABLE treadle.member_changes ALTER COLUMN id ADD GENERATED ALWAYS AS IDENT
 CREATE TABLE treadle.meter (
     only_row boolean DEFAULT true NOT NULL,
     reached timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    summed_to timestamp with time zone,
     CONSTRAINT meter_only_row_check CHECK (only_row)
 )
 WITH (fillfactor='10');
 
 COMMENT ON TABLE treadle.meter IS 'One row: up to when finished jobs are counted in minutes.';
+
+COMMENT ON COLUMN treadle.meter.summed_to IS 'Up to when "treadle".spans has the sums of "treadle".minutes. Null: none yet.';
 
 CREATE TABLE treadle.migrations (
     version integer NOT NULL,
@@ -1385,7 +1390,8 @@ CREATE TABLE treadle.minutes (
     ran double precision DEFAULT 0 NOT NULL,
     ran_most double precision DEFAULT 0 NOT NULL,
     waited_counts bigint[],
-    ran_counts bigint[]
+    ran_counts bigint[],
+    slowest_id uuid
 )
 WITH (fillfactor='70');
 
@@ -1400,6 +1406,8 @@ COMMENT ON COLUMN treadle.minutes.ran IS 'How long the completed jobs ran, in se
 COMMENT ON COLUMN treadle.minutes.waited_counts IS 'How many of the completed jobs waited how long: one count for each bucket of time_buckets(), and one for longer times. Null: counted before these existed.';
 
 COMMENT ON COLUMN treadle.minutes.ran_counts IS 'How many of the completed jobs ran how long, in the same buckets.';
+
+COMMENT ON COLUMN treadle.minutes.slowest_id IS 'The completed job that ran for the longest time. It may have been deleted since.';
 
 CREATE TABLE treadle.occurrences (
     schedule character varying(100) NOT NULL,
@@ -1431,6 +1439,36 @@ COMMENT ON TABLE treadle.pauses IS 'What is not claimed for now: a job type, a q
 COMMENT ON COLUMN treadle.pauses.job_type IS 'Empty: every type.';
 
 COMMENT ON COLUMN treadle.pauses.queue IS 'Empty: every queue.';
+
+CREATE TABLE treadle.spans (
+    step integer NOT NULL,
+    job_type character varying(50) NOT NULL,
+    queue character varying(50) NOT NULL,
+    at timestamp with time zone NOT NULL,
+    completed bigint NOT NULL,
+    failed bigint NOT NULL,
+    cancelled bigint NOT NULL,
+    errors bigint NOT NULL,
+    waited double precision NOT NULL,
+    waited_most double precision NOT NULL,
+    ran double precision NOT NULL,
+    ran_most double precision NOT NULL,
+    waited_counts bigint[] NOT NULL,
+    ran_counts bigint[] NOT NULL,
+    slowest_id uuid
+);
+
+COMMENT ON TABLE treadle.spans IS 'The rows of "treadle".minutes, summed over spans of step seconds: 300 for 7 hours, 900 for 25 hours, 7200 for 8 days. Workers add a span after it has ended.';
+
+COMMENT ON COLUMN treadle.spans.at IS 'When the span begins.';
+
+COMMENT ON COLUMN treadle.spans.errors IS 'Failed attempts, including those that were retried.';
+
+COMMENT ON COLUMN treadle.spans.waited_counts IS 'How many of the completed jobs waited how long: one count for each bucket of time_buckets(), and one for longer times.';
+
+COMMENT ON COLUMN treadle.spans.ran_counts IS 'How many of the completed jobs ran how long, in the same buckets.';
+
+COMMENT ON COLUMN treadle.spans.slowest_id IS 'The completed job that ran for the longest time. It may have been deleted since.';
 
 CREATE TABLE treadle.steps (
     job_id uuid NOT NULL,
@@ -1566,6 +1604,14 @@ CREATE TABLE treadle.worker_concurrency (
 COMMENT ON TABLE treadle.worker_concurrency IS 'How many jobs a worker runs at once, if an operator has changed it; otherwise it is workers.concurrency. See set_concurrency().';
 
 COMMENT ON COLUMN treadle.worker_concurrency.concurrency IS '0: the worker claims nothing.';
+
+CREATE TABLE treadle.worker_starts (
+    minute timestamp with time zone NOT NULL,
+    version text NOT NULL,
+    workers integer NOT NULL
+);
+
+COMMENT ON TABLE treadle.worker_starts IS 'How many workers started in which minute, for the marks of charts; kept for 8 days. Workers that ran for less than 5 minutes may be missing.';
 
 CREATE TABLE treadle.worker_versions (
     worker_id character varying(100) NOT NULL,
@@ -1725,6 +1771,9 @@ ALTER TABLE ONLY treadle.pauses
 ALTER TABLE ONLY treadle.schedules
     ADD CONSTRAINT schedules_pkey PRIMARY KEY (name);
 
+ALTER TABLE ONLY treadle.spans
+    ADD CONSTRAINT spans_pkey PRIMARY KEY (step, job_type, queue, at);
+
 ALTER TABLE ONLY treadle.steps
     ADD CONSTRAINT steps_pkey PRIMARY KEY (job_id, "position");
 
@@ -1752,6 +1801,9 @@ ALTER TABLE treadle.jobs
 ALTER TABLE ONLY treadle.worker_concurrency
     ADD CONSTRAINT worker_concurrency_pkey PRIMARY KEY (worker_id);
 
+ALTER TABLE ONLY treadle.worker_starts
+    ADD CONSTRAINT worker_starts_pkey PRIMARY KEY (minute, version);
+
 ALTER TABLE ONLY treadle.worker_versions
     ADD CONSTRAINT worker_versions_pkey PRIMARY KEY (worker_id, registered_at);
 
@@ -1768,6 +1820,8 @@ CREATE UNIQUE INDEX idx_audit_acts ON treadle.audit USING btree (act) WHERE (beg
 CREATE INDEX idx_audit_begins ON treadle.audit USING btree (id) WHERE begins;
 
 CREATE INDEX idx_audit_job ON treadle.audit USING btree (job_id) WHERE (job_id IS NOT NULL);
+
+CREATE INDEX idx_audit_queue ON treadle.audit USING btree (id) WHERE (job_id IS NULL);
 
 CREATE INDEX idx_dependencies_after ON treadle.dependencies USING btree (after_id, job_id);
 

@@ -45,7 +45,7 @@ begin
     where relnamespace = 'treadle'::regnamespace and relname not in ('tick_clock', 'wake_clock', 'awaited', 'watched');
     perform setval(name, 0)
     from unnest('{{treadle.tick_clock, treadle.wake_clock, treadle.awaited, treadle.watched}}'::text[]) as name;
-    update treadle.meter set reached = clock_timestamp();
+    update treadle.meter set reached = clock_timestamp(), summed_to = null;
 end $$
 """
 SMALL_PAGES = 10

@@ -18,6 +18,8 @@ SCHEDULE = "mark nightly"
 LIMIT = "mark limit"
 # And of one of the workers.
 WORKER = "mark worker"
+# A job type, and a queue.
+PLACE = "mark place"
 
 TEXTS = [
     "<script>window.mark=1</script>",

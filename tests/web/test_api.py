@@ -61,7 +61,7 @@ def test_overview(viewer: Browser, queue: JobQueue) -> None:
     queue.pause("other")
     found = get(viewer, "/overview", window=21_600)
     assert [(lane["job_type"], lane["queue"], lane["depth"]) for lane in found["lanes"]] == [("films", "slow", 1)]
-    assert found["totals"]["pending"] == {"jobs": 1, "exact": True}
+    assert found["totals"]["pending"] == {"jobs": 1, "exact": True, "counted_at": None}
     assert (found["step"], len(found["spans"])) == (300, 73)
     assert [each["job_type"] for each in found["pauses"]] == ["other"]
 

@@ -284,12 +284,13 @@ def test_the_overview_stream_sends_only_changed_regions(dashboard: Server, queue
     with httpx.stream("GET", f"{dashboard.url}/live/overview", timeout=60) as response:
         updates = messages(response)
         everything = next(updates)
-        assert set(everything.data["html"]) == {"totals", "charts", "pauses", "running", "workers", "lanes"}
+        regions = {"verdict", "now", "charts", "pauses", "slots", "running", "lanes", "totals"}
+        assert set(everything.data["html"]) == regions
         queue.enqueue("films", {})
         while "lanes" not in (update := next(updates)).data["html"]:
             pass
         assert "films" in update.data["html"]["lanes"]
-        assert "workers" not in update.data["html"]
+        assert "slots" not in update.data["html"]
 
 
 def test_a_job_stream_continues_after_a_reconnect(dashboard: Server, queue: JobQueue) -> None:

@@ -75,7 +75,7 @@ def test_the_window_parameter_sets_the_range_of_the_charts(operator: Browser, wi
     """Invalid values mean one hour."""
     page = get(operator, f"/?window={window}")
     spans = {"21600": 73, "86400": 97, "604800": 85}.get(window, 61)
-    assert page.count('<th scope="row"><time') == spans
+    assert len(re.findall('<th scope="row"><a href="[^"]*since=[^"]*"><time', page)) == spans
 
 
 def test_charts_are_also_a_table_and_a_sentence(operator: Browser, connection: Connection[Any]) -> None:
@@ -87,7 +87,7 @@ def test_charts_are_also_a_table_and_a_sentence(operator: Browser, connection: C
     assert "120 jobs completed, at most 120 per minute." in page
     assert "3 jobs failed permanently; 5 failed attempts were retried." in page
     assert "The longest wait was 2.5s." in page
-    numbers = ("120", "3", "5", "1", "500ms")
+    numbers = ("120", "3", "5", "1", *["\u2013"] * 3, "2.5s")  # without a histogram, there are no percentiles
     assert "".join(f'<td class="number">{each}</td>' for each in numbers) in page
 
 

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from treadle.cli.options import as_json, database_url, opened, schema
 from treadle.cli.output import COLOURS, Column, heading, jsonable, print_json, screen, show_table, write
+from treadle.cli.place_stats import show_place
 from treadle.operations.overview import overview
 from treadle.words.formatting import age, countdown, estimated, printable, rate, span
 from treadle.words.overview import Lane, Overview, Span, Total, WorkerRow
@@ -50,21 +51,32 @@ class Last(NamedTuple):
 
 
 @click.command()
+@click.argument("job_type", metavar="[TYPE]", required=False)
+@click.option("--queue", metavar="NAME", help="Statistics of this queue.")
 @as_json
 @database_url
 @schema
-def stats(as_json: bool, database_url: str | None, schema: str) -> None:
-    """Show statistics of the queue.
+def stats(job_type: str | None, queue: str | None, as_json: bool, database_url: str | None, schema: str) -> None:
+    """Show statistics of the queue, of a job type or of one queue.
 
     Prints the number of jobs by status, how many finished recently, the waiting jobs by type, queue and priority, and
     the workers. ≈ marks an estimate: large numbers are counted by workers, some seconds ago. A + after a number means
     that no worker has counted, and there are at least so many.
 
+    With a TYPE or --queue: percentiles of waiting and run times over 1 h, 6 h, 24 h and 7 d.
+
     \b
     treadle stats
+    treadle stats send_email
+    treadle stats --queue mail
     treadle stats --json | jq .totals.failed.jobs
     """
+    if job_type is not None and queue is not None:
+        raise click.UsageError("give a type or --queue, not both")
     with opened(database_url, schema) as app:
+        if job_type is not None or queue is not None:
+            show_place(app.database, "type" if queue is None else "queue", job_type or queue or "", as_json)
+            return
         current = overview(app.database)
     lasts = [last(current.spans, minutes) for minutes in MINUTES]
     if as_json:

@@ -62,7 +62,7 @@ def count_jobs(depths: Iterable[LaneDepth], counts: Counts, workers: Sequence[Wo
     lanes = [_lane(each, workers, now) for each in depths]
     lanes.sort(key=lambda lane: (-lane.depth, -lane.priority, lane.job_type, lane.queue))
     waiting = [Total(lane.depth, lane.exact, lane.counted_at) for lane in lanes]
-    pending = _sum([*waiting, counts.blocked])
+    pending = add_totals([*waiting, counts.blocked])
     return JobCounts(lanes, {status: counts.totals.get(status, pending) for status in Status})
 
 
@@ -91,12 +91,12 @@ def _lane(depth: LaneDepth, workers: Sequence[WorkerRow], now: datetime) -> Lane
         depth.due_first if due else None,
         None if due else depth.due_first,
         depth.paused,
-        any(_serves(worker, depth) for worker in workers),
+        any(serves(worker, depth) for worker in workers),
         depth.counted_at,
     )
 
 
-def _serves(worker: WorkerRow, lane: LaneDepth) -> bool:
+def serves(worker: WorkerRow, lane: LaneDepth) -> bool:
     return (
         worker.alive
         and worker.concurrency != 0
@@ -106,7 +106,7 @@ def _serves(worker: WorkerRow, lane: LaneDepth) -> bool:
     )
 
 
-def _sum(totals: Sequence[Total]) -> Total:
+def add_totals(totals: Sequence[Total]) -> Total:
     estimates = [each for each in totals if not each.exact]
     counted = [each.counted_at for each in estimates if each.counted_at is not None]
     oldest = min(counted, default=None) if len(counted) == len(estimates) else None

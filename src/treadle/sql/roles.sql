@@ -101,9 +101,9 @@ grant select, delete on -- register_worker() deletes what was set for an earlier
     treadle.worker_concurrency
     to treadle_worker;
 grant select, insert, update, delete on
-    treadle.minutes, treadle.totals, treadle.depths, treadle.depth_history, treadle.error_groups, treadle.error_group_hours,
-    treadle.schedules, treadle.error_group_versions, treadle.grouped_errors, treadle.error_meter, treadle.worker_versions,
-    treadle.occurrences
+    treadle.minutes, treadle.totals, treadle.depths, treadle.depth_history, treadle.spans, treadle.worker_starts,
+    treadle.error_groups, treadle.error_group_hours, treadle.error_group_versions, treadle.grouped_errors,
+    treadle.schedules, treadle.error_meter, treadle.worker_versions, treadle.occurrences
     to treadle_worker;
 grant select, update on
     treadle.horizon, -- until version 0.3
@@ -233,8 +233,9 @@ grant execute on function
     treadle.recover_stale_jobs,
     treadle.prune_jobs,
     treadle.sweep_stored,
-    treadle.count_minutes, treadle.count_by_bucket, treadle.add_counts, treadle.group_errors, treadle.group_errors_between,
-    treadle.count_depths, treadle.count_segments, treadle.count_span, treadle.keep_depth, treadle.normalise_error, treadle.prune_error_groups,
+    treadle.count_minutes, treadle.sum_minutes, treadle.count_by_bucket, treadle.add_counts, treadle.group_errors,
+    treadle.count_depths, treadle.count_segments, treadle.count_span, treadle.keep_depth, treadle.group_errors_between,
+    treadle.normalise_error, treadle.prune_error_groups,
     treadle.tick,
     treadle.move_due_jobs,
     treadle.reset_floors,
@@ -300,10 +301,9 @@ grant select on
     treadle.worker_concurrency,
     treadle.pauses,
     treadle.audit,
-    treadle.minutes, treadle.totals, treadle.depths, treadle.depth_history, treadle.error_groups, treadle.error_group_hours,
-    treadle.meter, treadle.error_group_versions, treadle.grouped_errors, treadle.error_meter, treadle.worker_versions,
-    treadle.occurrences,
-    treadle.expiries,
+    treadle.minutes, treadle.totals, treadle.depths, treadle.depth_history, treadle.spans, treadle.worker_starts,
+    treadle.error_groups, treadle.error_group_hours, treadle.error_group_versions, treadle.grouped_errors,
+    treadle.meter, treadle.error_meter, treadle.worker_versions, treadle.occurrences, treadle.expiries,
     treadle.unique_periods,
     treadle.limits,
     treadle.limit_targets,

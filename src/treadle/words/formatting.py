@@ -98,6 +98,14 @@ def rate(a_second: float) -> str:
     return f"{a_second * 60:.0f}/min"
 
 
+def share(value: float) -> str:
+    """A part of a whole in percent: 0 %, 0.03 %, 4.2 %, 17 %."""
+    percent = value * 100
+    if percent <= 0 or percent >= 9.95:
+        return f"{percent:.0f} %"
+    return "<0.01 %" if percent < 0.01 else f"{percent:.2g} %"
+
+
 def pace(progress: Progress) -> list[str]:
     """1,220/2,000 and 212/s and 4s left, as far as they are known."""
     parts = []

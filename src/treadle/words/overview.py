@@ -87,6 +87,13 @@ class Span(NamedTuple):
     waited_most: float | None
     ran: float | None
     ran_most: float | None
+    waited_p50: float | None = None
+    """A percentile, from a histogram: see words/percentiles.py. None: none has completed."""
+    waited_p95: float | None = None
+    waited_p99: float | None = None
+    ran_p50: float | None = None
+    ran_p95: float | None = None
+    ran_p99: float | None = None
 
 
 class Total(NamedTuple):

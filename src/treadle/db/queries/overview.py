@@ -1,10 +1,13 @@
 """The state of the whole queue. No query counts the table: the cost does not depend on the number of jobs."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any, NamedTuple
 
+from treadle.db.queries.throughput import Chart as Chart
+from treadle.db.queries.throughput import get_throughput as get_throughput
+from treadle.db.queries.throughput import moments
 from treadle.db.query import Query, Rows, call, statement
-from treadle.words.overview import Span, Total, WorkerRow
+from treadle.words.overview import Total, WorkerRow
 from treadle.words.status import Status
 from treadle.words.stuck import Stuck
 
@@ -44,15 +47,6 @@ class Names(NamedTuple):
     workers: list[str]
 
 
-class Chart(NamedTuple):
-    at: datetime
-    """Now, by the database's clock."""
-    counted: datetime
-    """Finished jobs are counted up to this time."""
-    step: int
-    spans: list[Span]
-
-
 def find_depths() -> Query[list[LaneDepth]]:
     """How many jobs wait, by queue, type and priority."""
     columns = "queue, job_type, priority, depth, exact, counted_at, due_first, paused"
@@ -74,7 +68,7 @@ def get_depths(window: int, step: int, job_type: str | None = None, queue: str |
 
     def read(rows: Rows) -> list[Depth]:
         known = {at: jobs for _, at, jobs in rows}
-        return [Depth(at, known.get(at)) for at in _moments(rows[0][0], window, step)]
+        return [Depth(at, known.get(at)) for at in moments(rows[0][0], window, step)]
 
     params = {"window": window, "step": step, "job_type": job_type, "queue": queue}
     return Query(statement("get_depths"), params, read)
@@ -106,31 +100,3 @@ def find_names(search: str | None = None, limit: int = MAX_NAMES) -> Query[Names
         return Names(*([name for each, name in rows if each == kind] for kind in ("type", "queue", "worker")))
 
     return Query(statement("find_names"), {"search": search, "limit": limit, "read": NAMES_READ}, read)
-
-
-def get_throughput(window: int, step: int, job_type: str | None = None) -> Query[Chart]:
-    """The last `window` seconds in consecutive spans of `step` seconds."""
-
-    def read(rows: Rows) -> Chart:
-        now, counted = rows[0][:2]
-        known = {row[2]: _span(row[2:]) for row in rows if row[2] is not None}
-        nothing = (0, 0, 0, 0, None, None, None, None)
-        moments = _moments(now, window, step)
-        return Chart(now, counted, step, [known.get(at) or Span(at, *nothing) for at in moments])
-
-    return Query(statement("get_throughput"), {"window": window, "step": step, "job_type": job_type}, read)
-
-
-def _moments(now: datetime, window: int, step: int) -> list[datetime]:
-    end = int(now.timestamp()) // step * step
-    begin = int((now - timedelta(seconds=window)).timestamp()) // step * step
-    return [datetime.fromtimestamp(each, UTC) for each in range(begin, end + 1, step)]
-
-
-def _span(row: tuple[object, ...]) -> Span:
-    at, completed, failed, cancelled, errors, waited, waited_most, ran, ran_most = row
-    if not completed:
-        return Span._make((at, completed, failed, cancelled, errors, None, None, None, None))
-    return Span._make(
-        (at, completed, failed, cancelled, errors, waited / completed, waited_most, ran / completed, ran_most)  # type: ignore[operator]
-    )

@@ -173,3 +173,54 @@ drop function if exists treadle.find_jobs(
 drop function if exists treadle.find_claimable(
     varchar, varchar, varchar, text, boolean, timestamptz, int, timestamptz, uuid, int, int, timestamptz
 );
+
+-- For pages of types and queues: the minutes summed over longer spans, the slowest job of each, and when workers started.
+alter table treadle.minutes
+    add column slowest_id uuid;
+
+comment on column treadle.minutes.slowest_id is 'The completed job that ran for the longest time. It may have been deleted since.';
+
+-- One row for each type and queue of which something finished. The windows of the charts read at most 100 spans of each:
+-- a week of minutes would be 10,080.
+create table treadle.spans (
+    step          int not null,
+    job_type      varchar(50) not null,
+    queue         varchar(50) not null,
+    at            timestamptz not null,
+    completed     bigint not null,
+    failed        bigint not null,
+    cancelled     bigint not null,
+    errors        bigint not null,
+    waited        double precision not null,
+    waited_most   double precision not null,
+    ran           double precision not null,
+    ran_most      double precision not null,
+    waited_counts bigint[] not null,
+    ran_counts    bigint[] not null,
+    slowest_id    uuid,
+    primary key (step, job_type, queue, at)
+);
+
+comment on table treadle.spans is 'The rows of treadle.minutes, summed over spans of step seconds: 300 for 7 hours, 900 for 25 hours, 7200 for 8 days. Workers add a span after it has ended.';
+comment on column treadle.spans.at is 'When the span begins.';
+comment on column treadle.spans.errors is 'Failed attempts, including those that were retried.';
+comment on column treadle.spans.waited_counts is 'How many of the completed jobs waited how long: one count for each bucket of time_buckets(), and one for longer times.';
+comment on column treadle.spans.ran_counts is 'How many of the completed jobs ran how long, in the same buckets.';
+comment on column treadle.spans.slowest_id is 'The completed job that ran for the longest time. It may have been deleted since.';
+
+alter table treadle.meter
+    add column summed_to timestamptz;
+
+comment on column treadle.meter.summed_to is 'Up to when treadle.spans has the sums of treadle.minutes. Null: none yet.';
+
+-- Serves the marks of charts.
+create index idx_audit_queue on treadle.audit (id) where job_id is null;
+
+create table treadle.worker_starts (
+    minute  timestamptz not null,
+    version text not null,
+    workers int not null,
+    primary key (minute, version)
+);
+
+comment on table treadle.worker_starts is 'How many workers started in which minute, for the marks of charts; kept for 8 days. Workers that ran for less than 5 minutes may be missing.';

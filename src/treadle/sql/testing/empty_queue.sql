@@ -50,6 +50,6 @@ begin
     perform setval('treadle.depth_clock', 0);
     perform setval('treadle.awaited', 0);
     perform setval('treadle.watched', 0);
-    update treadle.meter set reached = clock_timestamp();
+    update treadle.meter set reached = clock_timestamp(), summed_to = null;
 end
 $$;

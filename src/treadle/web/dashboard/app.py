@@ -18,8 +18,10 @@ from treadle.web.dashboard.pages import (
     limits,
     login,
     overview,
+    places,
     schedules,
     workers,
+    workflows,
 )
 from treadle.web.dashboard.pages.live import job_stream
 from treadle.web.dashboard.pages.live.readings import Readings
@@ -42,6 +44,8 @@ def routes(app: Treadle, secrets: RoleSecrets | None = None) -> list[RouteSpec]:
         *error_groups.routes(app, readings),
         *schedules.routes(app, readings),
         *limits.routes(app, readings),
+        *places.routes(app, readings),
+        *workflows.routes(app, readings),
         *workers.routes(app, readings),
         *audit.routes(app),
         *health.routes(check, readings),

@@ -13,7 +13,7 @@ from treadle.web.dashboard.security.access import Role
 _MEDIA_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 # style.css consists of these, in this order: a later rule overrides an earlier one.
 _STYLES = (
-    *("base", "header", "controls", "tables", "overview", "charts", "jobs", "job"),
+    *("base", "header", "controls", "tables", "overview", "charts", "places", "slots", "jobs", "job"),
     *("graph", "schedules", "limits", "errors", "health", "dialogs", "stale", "phone", "preferences"),
 )
 

@@ -87,10 +87,11 @@ begin
             case
                 when job.status = 'completed' and isfinite(job.started_at)
                     then greatest(0, extract(epoch from job.finished_at - job.started_at))
-            end as ran
+            end as ran,
+            job.id
         from unnest(array['completed', 'failed', 'cancelled']) as kind (status)
         cross join lateral (
-            select job.finished_at, job.queue, job.job_type, job.status, job.claimed_at, job.run_at, job.started_at
+            select job.id, job.finished_at, job.queue, job.job_type, job.status, job.claimed_at, job.run_at, job.started_at
             from treadle.jobs as job
             where job.status in ('completed', 'failed', 'cancelled')
               and job.status = kind.status
@@ -98,7 +99,7 @@ begin
               and job.finished_at < v_to
         ) as job
         union all
-        select date_trunc('minute', error.failed_at), job.queue, job.job_type, 0, 0, 0, 1, null, null
+        select date_trunc('minute', error.failed_at), job.queue, job.job_type, 0, 0, 0, 1, null, null, null
         from treadle.errors as error
         join treadle.jobs as job on job.id = error.job_id
         where error.failed_at >= v_from
@@ -119,7 +120,8 @@ begin
             coalesce(sum(finished.ran), 0) as ran,
             coalesce(max(finished.ran), 0) as ran_most,
             treadle.count_by_bucket(array_agg(finished.waited)) as waited_counts,
-            treadle.count_by_bucket(array_agg(finished.ran)) as ran_counts
+            treadle.count_by_bucket(array_agg(finished.ran)) as ran_counts,
+            (array_agg(finished.id order by finished.ran desc) filter (where finished.ran is not null))[1] as slowest_id
         from finished
         group by finished.minute, finished.queue, finished.job_type
     ),
@@ -169,7 +171,7 @@ begin
     counted as (
         insert into treadle.minutes as minutes (
             minute, queue, job_type, completed, failed, cancelled, errors, waited, waited_most, ran, ran_most, waited_counts,
-            ran_counts
+            ran_counts, slowest_id
         )
         select
             summed.minute,
@@ -184,7 +186,8 @@ begin
             summed.ran,
             summed.ran_most,
             summed.waited_counts,
-            summed.ran_counts
+            summed.ran_counts,
+            summed.slowest_id
         from summed
         on conflict (minute, queue, job_type) do update
         set completed = minutes.completed + excluded.completed,
@@ -195,6 +198,11 @@ begin
             waited_most = greatest(minutes.waited_most, excluded.waited_most),
             ran = minutes.ran + excluded.ran,
             ran_most = greatest(minutes.ran_most, excluded.ran_most),
+            slowest_id = case
+                when minutes.slowest_id is null or excluded.ran_most > minutes.ran_most
+                    then coalesce(excluded.slowest_id, minutes.slowest_id)
+                else minutes.slowest_id
+            end,
             waited_counts = treadle.add_counts(minutes.waited_counts, excluded.waited_counts),
             ran_counts = treadle.add_counts(minutes.ran_counts, excluded.ran_counts)
         returning 1
@@ -202,6 +210,7 @@ begin
     select count(*) into v_counted from counted;
 
     update treadle.meter set reached = v_to;
+    perform treadle.sum_minutes(v_to);
 
     delete from treadle.minutes where minute < v_now - p_keep;
     delete from treadle.totals where counted_at < v_now - interval '30 days';

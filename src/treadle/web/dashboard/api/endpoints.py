@@ -21,7 +21,7 @@ from treadle.operations.ids import aresolve_id
 from treadle.operations.overview import aoverview
 from treadle.web.dashboard import actions
 from treadle.web.dashboard.actions import LimitAction
-from treadle.web.dashboard.api import error_operations, openapi
+from treadle.web.dashboard.api import error_operations, openapi, places
 from treadle.web.dashboard.api import graph_models as graph_responses
 from treadle.web.dashboard.api import limit_models as limit_responses
 from treadle.web.dashboard.api import request_models as requests
@@ -209,6 +209,7 @@ def routes(app: Treadle, check: HealthCheck, searches: Searches) -> list[RouteSp
         get("/api/schedules/why", why_schedule, responses.Why, "Why a schedule does not run", requests.ScheduleQuery),
         get("/api/limits", limits, limit_responses.LimitList, "Limits, and keys of limits", requests.LimitsQuery),
         *(get(*each) for each in error_operations.reads(app)),
+        *places.routes(app, get),
         get("/api/workers", workers, responses.WorkerList, "Workers"),
         get("/api/names", names, responses.Names, "Names of job types, queues and workers", requests.NamesQuery),
         get("/api/pauses", pauses, responses.PauseList, "Pauses"),

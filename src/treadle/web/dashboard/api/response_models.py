@@ -64,6 +64,13 @@ class Span(ResponseModel):
     ran: float | None
     """Average run time, in seconds."""
     ran_most: float | None
+    waited_p50: float | None
+    """Percentiles are exact to the bucket of a histogram, and interpolated in it."""
+    waited_p95: float | None
+    waited_p99: float | None
+    ran_p50: float | None
+    ran_p95: float | None
+    ran_p99: float | None
 
 
 class Total(ResponseModel):

@@ -2,10 +2,11 @@
 
 import math
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from treadle.words.formatting import count, span
+from treadle.words.formatting import count, printable, span
+from treadle.words.marks import Mark
 from treadle.words.overview import Span
 
 HEIGHT = 100.0
@@ -32,6 +33,15 @@ class Chart(NamedTuple):
     """CSS class and SVG path."""
     summary: str
     """The chart as a sentence, for screen readers."""
+    status: str | None = None
+    """Of the jobs that a click shows; None: of any status."""
+
+
+class DrawnMark(NamedTuple):
+    x: float
+    at: datetime
+    kind: str
+    text: str
 
 
 class Panel(NamedTuple):
@@ -39,15 +49,44 @@ class Panel(NamedTuple):
 
     charts: list[Chart]
     spans: list[Span]
+    depths: list[int | None] | None
+    """How many jobs waited, if a chart shows that."""
     step: float
     begin: datetime
     middle: datetime
     end: datetime
+    """When the last span begins, which is not complete."""
+    marks: list[DrawnMark]
+    of: dict[str, str]
+    """The parameters of the list of the jobs that are counted: type and queue."""
+
+    def until(self, at: datetime) -> datetime:
+        return at + timedelta(seconds=self.step)
 
 
-def panel(spans: Sequence[Span], step: float) -> Panel:
-    charts = [_throughput(spans, step), _waiting(spans), _failures(spans)]
-    return Panel(charts, list(spans), step, spans[0].at, spans[len(spans) // 2].at, spans[-1].at)
+def panel(
+    spans: Sequence[Span],
+    step: float,
+    marks: Sequence[Mark] = (),
+    depths: Sequence[int | None] | None = None,
+    of: dict[str, str] | None = None,
+    run_times: bool = False,
+) -> Panel:
+    charts = [_throughput(spans, step), _waiting(spans)]
+    if run_times:
+        charts.append(_running(spans))
+    charts.append(_failures(spans))
+    if depths is not None:
+        charts.append(_depth(depths))
+    begin, seconds = spans[0].at, step * len(spans)
+    drawn = [
+        DrawnMark(_round((each.at - begin).total_seconds() / seconds * 100), each.at, each.kind, printable(each.text))
+        for each in marks
+        if begin <= each.at < begin + timedelta(seconds=seconds)
+    ]
+    middle, end = spans[len(spans) // 2].at, spans[-1].at
+    shown = None if depths is None else list(depths)
+    return Panel(charts, list(spans), shown, step, begin, middle, end, drawn, of or {})
 
 
 def ceiling(value: float) -> float:
@@ -64,19 +103,41 @@ def _throughput(spans: Sequence[Span], step: float) -> Chart:
     bars = _bars([[("done", rate)] for rate in rates], top)
     done = sum(each.completed for each in spans)
     summary = f"{count(done)} jobs completed, at most {_number(max(rates))} per minute."
-    return Chart(
-        "throughput", "Completed", "per minute", (("done", "completed"),), *_axis(top, _number), bars, [], summary
-    )
+    kinds = (("done", "completed"),)
+    return Chart("throughput", "Completed", "per minute", kinds, *_axis(top, _number), bars, [], summary, "completed")
 
 
 def _waiting(spans: Sequence[Span]) -> Chart:
+    p50, p95, p99 = ([getattr(each, f"waited_{name}") for each in spans] for name in ("p50", "p95", "p99"))
     most = [each.waited_most for each in spans]
-    known = [each for each in most if each is not None]
+    return _times("waiting", "Waiting time", "from due to claimed", "wait", p50, p95, p99, most)
+
+
+def _running(spans: Sequence[Span]) -> Chart:
+    p50, p95, p99 = ([getattr(each, f"ran_{name}") for each in spans] for name in ("p50", "p95", "p99"))
+    most = [each.ran_most for each in spans]
+    return _times("running-time", "Run time", "of completed jobs", "run", p50, p95, p99, most)
+
+
+def _times(
+    name: str,
+    title: str,
+    unit: str,
+    what: str,
+    p50: Sequence[float | None],
+    p95: Sequence[float | None],
+    p99: Sequence[float | None],
+    most: Sequence[float | None],
+) -> Chart:
+    known = [each for each in p99 if each is not None]
+    longest = max((each for each in most if each is not None), default=None)
     top = max(0.01, ceiling(max(known, default=0.0)))
-    paths = [("most", _steps(most, top)), ("mean", _steps([each.waited for each in spans], top))]
-    summary = f"The longest wait was {brief(max(known))}." if known else "No jobs completed."
-    kinds = (("mean", "average"), ("most", "maximum"))
-    return Chart("waiting", "Waiting time", "from due to claimed", kinds, *_axis(top, brief), [], paths, summary)
+    paths = [("p99", _steps(p99, top)), ("p95", _steps(p95, top)), ("p50", _steps(p50, top))]
+    summary = "No jobs completed." if longest is None else f"The longest {what} was {brief(longest)}."
+    if known:
+        summary += f" The 99th percentile was {brief(max(known))} at most."
+    kinds = (("p50", "p50"), ("p95", "p95"), ("p99", "p99"))
+    return Chart(name, title, unit, kinds, *_axis(top, brief), [], paths, summary, "completed")
 
 
 def _failures(spans: Sequence[Span]) -> Chart:
@@ -86,7 +147,17 @@ def _failures(spans: Sequence[Span]) -> Chart:
     retried = max(0, errors - failed)
     summary = f"{count(failed)} jobs failed permanently; {count(retried)} failed attempts were retried."
     kinds = (("failed", "failed"), ("retried", "retried"))
-    return Chart("failures", "Failures", "attempts", kinds, *_axis(top, _number), _bars(stacks, top), [], summary)
+    bars = _bars(stacks, top)
+    return Chart("failures", "Failures", "attempts", kinds, *_axis(top, _number), bars, [], summary, "failed")
+
+
+def _depth(depths: Sequence[int | None]) -> Chart:
+    known = [each for each in depths if each is not None]
+    top = max(2.0, ceiling(max(known, default=0)))
+    summary = f"At most {count(max(known))} jobs waited." if known else "It was not counted how many jobs waited."
+    bars = _bars([[("waiting", each or 0)] for each in depths], top)
+    kinds = (("waiting", "waiting"),)
+    return Chart("depth", "Waiting jobs", "at most, in each span", kinds, *_axis(top, _number), bars, [], summary)
 
 
 def _axis(top: float, label: Callable[[float], str]) -> tuple[str, str]:

@@ -1,5 +1,6 @@
 """Formats values and the results of changes for the pages."""
 
+import hashlib
 import json
 import re
 import unicodedata
@@ -83,9 +84,19 @@ def pretty(value: Json) -> str:
     return lines(json.dumps(value, indent=2, ensure_ascii=False))
 
 
+def digest(text: str) -> str:
+    """Of a name, for the id of an element: ids contain nothing that was stored."""
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
+
+
 def utc(moment: datetime) -> str:
     """For browsers without JavaScript; the script replaces it with local time."""
     return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def clock(moment: datetime) -> str:
+    """For the axis of a chart."""
+    return moment.astimezone(UTC).strftime("%H:%M")
 
 
 def _visible(each: str) -> str:

@@ -11,7 +11,7 @@ from treadle.web.dashboard.pages.charts import brief
 from treadle.web.dashboard.pages.remedies import linked
 from treadle.web.dashboard.routes import Context
 from treadle.web.dashboard.security.access import Role
-from treadle.words.formatting import count, facts, pace, printable, rate, short_id
+from treadle.words.formatting import count, facts, pace, printable, rate, share, short_id, span
 from treadle.words.masking import masked
 
 _templates = Environment(
@@ -23,7 +23,9 @@ _templates = Environment(
 )
 _templates.filters |= {
     "brief": brief,
+    "clock": formatting.clock,
     "count": count,
+    "digest": formatting.digest,
     "facts": facts,
     "line": printable,
     "linked": linked,
@@ -32,7 +34,9 @@ _templates.filters |= {
     "pace": pace,
     "pretty": formatting.pretty,
     "rate": rate,
+    "share": share,
     "short": short_id,
+    "span": span,
     "utc": formatting.utc,
 }
 # Of a block that is rendered without its page, the imports at the top of the file are missing.

@@ -1,0 +1,54 @@
+-- What finished since the beginning of the window, by type, queue and time: this text is put in front of get_throughput.sql and others,
+-- with the clause for the type and the queue in place of the comments. Spans that are not complete yet are read as shorter ones, and at
+-- last as minutes: see sum_minutes(). Each moment is read once. The beginning of the window is an expression, not a subquery: the planner
+-- estimates its rows. It is not from clock_timestamp(), which is volatile, so that no index could be used.
+with bounds as materialized (
+    select
+        clock_timestamp() as now,
+        meter.reached,
+        date_bin('7200 seconds', meter.summed_to, 'epoch'::timestamptz) as to_7200,
+        date_bin('900 seconds', meter.summed_to, 'epoch'::timestamptz) as to_900,
+        date_bin('300 seconds', meter.summed_to, 'epoch'::timestamptz) as to_300
+    from (select reached, coalesce(summed_to, 'epoch'::timestamptz) as summed_to from treadle.meter limit 1) as meter
+),
+finished as (
+    select
+        span.at, span.job_type, span.queue, span.completed, span.failed, span.cancelled, span.errors, span.waited, span.waited_most,
+        span.ran, span.ran_most, span.waited_counts, span.ran_counts, span.slowest_id
+    from treadle.spans as span
+    where %(step)s = 7200
+      and span.step = 7200
+      /* of the span */
+      and span.at >= date_bin(make_interval(secs => %(step)s), statement_timestamp() - make_interval(secs => %(window)s), 'epoch'::timestamptz)
+      and span.at < (select to_7200 from bounds)
+    union all
+    select
+        span.at, span.job_type, span.queue, span.completed, span.failed, span.cancelled, span.errors, span.waited, span.waited_most,
+        span.ran, span.ran_most, span.waited_counts, span.ran_counts, span.slowest_id
+    from treadle.spans as span
+    where %(step)s >= 900
+      and span.step = 900
+      /* of the span */
+      and span.at >= date_bin(make_interval(secs => %(step)s), statement_timestamp() - make_interval(secs => %(window)s), 'epoch'::timestamptz)
+      and span.at >= (select case when %(step)s > 900 then to_7200 else '-infinity' end from bounds)
+      and span.at < (select to_900 from bounds)
+    union all
+    select
+        span.at, span.job_type, span.queue, span.completed, span.failed, span.cancelled, span.errors, span.waited, span.waited_most,
+        span.ran, span.ran_most, span.waited_counts, span.ran_counts, span.slowest_id
+    from treadle.spans as span
+    where %(step)s >= 300
+      and span.step = 300
+      /* of the span */
+      and span.at >= date_bin(make_interval(secs => %(step)s), statement_timestamp() - make_interval(secs => %(window)s), 'epoch'::timestamptz)
+      and span.at >= (select case when %(step)s > 300 then to_900 else '-infinity' end from bounds)
+      and span.at < (select to_300 from bounds)
+    union all
+    select
+        span.minute, span.job_type, span.queue, span.completed, span.failed, span.cancelled, span.errors, span.waited,
+        span.waited_most, span.ran, span.ran_most, span.waited_counts, span.ran_counts, span.slowest_id
+    from treadle.minutes as span
+    where span.minute >= date_bin(make_interval(secs => %(step)s), statement_timestamp() - make_interval(secs => %(window)s), 'epoch'::timestamptz)
+      and span.minute >= (select case when %(step)s > 60 then to_300 else '-infinity' end from bounds)
+      /* of the span */
+)

@@ -1,0 +1,47 @@
+"""The endpoints of the API about job types, queues and workflows."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from starlette.exceptions import HTTPException
+
+from treadle.app import Treadle
+from treadle.db.queries.dashboard import find_workflows
+from treadle.operations.places import Kind, aget_activities, aget_place, aget_places
+from treadle.web.dashboard.api import place_models as models
+from treadle.web.dashboard.redaction import may_see_payloads
+from treadle.web.dashboard.routes import Context, RouteSpec
+
+Get = Callable[..., RouteSpec]
+
+
+def routes(app: Treadle, get: Get) -> list[RouteSpec]:
+    """`get` makes the route of an operation."""
+
+    def listed(kind: Kind) -> Callable[[Context, Any], Awaitable[Any]]:
+        async def read(context: Context, given: models.WindowQuery) -> Any:
+            return await aget_places(app.database, kind, int(given.window))
+
+        return read
+
+    def one(kind: Kind) -> Callable[[Context, Any], Awaitable[Any]]:
+        async def read(context: Context, given: models.PlaceQuery) -> Any:
+            details = await aget_place(app.database, kind, given.name, int(given.window))
+            return {**details._asdict(), "activities": await aget_activities(app.database, kind, given.name)}
+
+        return read
+
+    async def workflows(context: Context, given: models.WorkflowsQuery) -> Any:
+        names = may_see_payloads(context.visitor.role)
+        if given.name is not None and not names:
+            raise HTTPException(403, "name requires the role operator, because names of workflows are in payloads")
+        query = find_workflows(given.state, given.name, given.after, given.limit, names=names)
+        return await app.database.aread(query)
+
+    return [
+        get("/api/types", listed("type"), models.PlaceList, "Job types", models.WindowQuery),
+        get("/api/type", one("type"), models.PlaceDetails, "One job type", models.PlaceQuery),
+        get("/api/queues", listed("queue"), models.PlaceList, "Queues", models.WindowQuery),
+        get("/api/queue", one("queue"), models.PlaceDetails, "One queue", models.PlaceQuery),
+        get("/api/workflows", workflows, models.WorkflowList, "List workflows", models.WorkflowsQuery),
+    ]

@@ -1,0 +1,181 @@
+"""The lists of job types and queues, and the page of one."""
+
+from typing import Any, NamedTuple
+
+from starlette.responses import Response
+
+from treadle.app import Treadle
+from treadle.db.queries import dashboard as dashboard_queries
+from treadle.db.queries import limits as limit_queries
+from treadle.db.queries import schedules as schedule_queries
+from treadle.db.queries import throughput as throughput_queries
+from treadle.db.queries.listing import find_jobs
+from treadle.db.queries.throughput import SlowJob
+from treadle.db.query import Query
+from treadle.operations.overview import STEPS
+from treadle.operations.places import Kind, aget_activities, aget_place, aget_places, checked_name
+from treadle.web.dashboard.pages.charts import panel
+from treadle.web.dashboard.pages.live.readings import Readings
+from treadle.web.dashboard.pages.live.regions import Regions, stream_regions
+from treadle.web.dashboard.pages.overview import WINDOWS, window_of
+from treadle.web.dashboard.pages.rendering import fragment, page
+from treadle.web.dashboard.pages.settings_of import Settings, settings_of
+from treadle.web.dashboard.routes import Context, RouteSpec
+from treadle.web.dashboard.security.access import Role
+from treadle.words.errors import TooSlow
+from treadle.words.limit_status import LimitStatus
+from treadle.words.listing import JobFilter, JobSummary
+from treadle.words.marks import Mark
+from treadle.words.masking import masked
+from treadle.words.places import Activity, Place, PlaceDetails, Places
+from treadle.words.schedule_status import ScheduleStatus
+
+# Rows of a list, and jobs, limits and schedules on the page of one type or queue.
+MAX_PLACES = 500
+MAX_JOBS = 8
+MAX_RELATED = 20
+# What changes slowly is read this often.
+SLOW_SECONDS = 10.0
+NAMES: dict[Kind, str] = {"type": "Types", "queue": "Queues"}
+PLACE_REGIONS = {
+    "place-tiles": "parts/place_tiles.html",
+    "charts": "parts/charts.html",
+    "place-windows": "parts/place_windows.html",
+    "place-parts": "parts/place_parts.html",
+    "place-jobs": "parts/place_jobs.html",
+}
+
+
+class Related(NamedTuple):
+    """What is read less often."""
+
+    activities: list[Activity]
+    slowest: list[SlowJob]
+    newest: list[JobSummary]
+    limits: list[LimitStatus]
+    schedules: list[ScheduleStatus]
+    marks: list[Mark]
+
+
+class PlaceUpdate(NamedTuple):
+    details: PlaceDetails
+    related: Related
+
+
+def routes(app: Treadle, readings: Readings) -> list[RouteSpec]:
+    async def read_list(kind: Kind, window: int) -> Places:
+        return await aget_places(app.database, kind, window)
+
+    async def related(kind: Kind, name: str, window: int) -> Related:
+        of = (name, None) if kind == "type" else (None, name)
+        step = STEPS[window]
+        queries: list[Query[Any]] = [
+            throughput_queries.find_slowest_jobs(window, step, MAX_JOBS, *of),
+            schedule_queries.find_statuses(None, 100, search=name, history=0),
+            limit_queries.find_matching(name, 100),
+            dashboard_queries.find_marks(window),
+        ]
+        slowest, schedules, limits, marks = await app.database.aread_together(queries)
+        try:
+            newest = (await app.database.aread(find_jobs(JobFilter(None, *of), None, MAX_JOBS))).jobs
+        except TooSlow:
+            newest = []
+        return Related(
+            await aget_activities(app.database, kind, name),
+            slowest,
+            newest,
+            [each for each in limits if name in (each.job_types if kind == "type" else each.queues)][:MAX_RELATED],
+            [each for each in schedules.schedules if name == (each.job_type if kind == "type" else each.queue)],
+            [each for each in marks if each.concerns(*of)],
+        )
+
+    async def read_place(kind: Kind, name: str, window: int) -> PlaceUpdate:
+        details = await aget_place(app.database, kind, name, window)
+        key = "related", kind, name, window
+        return PlaceUpdate(details, await readings.recent(key, lambda: related(kind, name, window), SLOW_SECONDS))
+
+    def list_page(kind: Kind) -> RouteSpec:
+        async def places(context: Context) -> Response:
+            window = window_of(context)
+            found = await read_list(kind, window)
+            values = list_values(kind, found, window, context.field("search"))
+            return page(context, "places.html", windows=WINDOWS, **values)
+
+        return RouteSpec("GET", f"/{kind}s", places, Role.VIEWER, NAMES[kind])
+
+    def live_list(kind: Kind) -> RouteSpec:
+        async def live(context: Context) -> Response:
+            window, search = window_of(context), context.field("search")
+
+            def render(mount_path: str, role: Role, found: Places) -> Regions:
+                values = list_values(kind, found, window, search)
+                return Regions(found.at, {"places": fragment(mount_path, role, "parts/places.html", **values)})
+
+            updates = readings.follow(("places", kind, window, search), lambda: read_list(kind, window))
+            return stream_regions(context, updates, render)
+
+        return RouteSpec("GET", f"/live/{kind}s", live, Role.VIEWER, f"Live updates of {NAMES[kind].lower()}")
+
+    def place_page(kind: Kind) -> RouteSpec:
+        async def place(context: Context) -> Response:
+            name, window = checked_name(kind, context.field("name") or ""), window_of(context)
+            update = await read_place(kind, name, window)
+            values = place_values(kind, name, window, update, settings_of(app, kind, name))
+            return page(context, "place.html", windows=WINDOWS, **values)
+
+        return RouteSpec("GET", f"/{kind}", place, Role.VIEWER, f"One {'job type' if kind == 'type' else kind}")
+
+    def live_place(kind: Kind) -> RouteSpec:
+        async def live(context: Context) -> Response:
+            name, window = checked_name(kind, context.field("name") or ""), window_of(context)
+            known = settings_of(app, kind, name)
+
+            def render(mount_path: str, role: Role, update: PlaceUpdate) -> Regions:
+                values = place_values(kind, name, window, update, known)
+                html = {region: fragment(mount_path, role, part, **values) for region, part in PLACE_REGIONS.items()}
+                return Regions(update.details.at, html)
+
+            updates = readings.follow(("place", kind, name, window), lambda: read_place(kind, name, window))
+            return stream_regions(context, updates, render)
+
+        summary = f"Live updates of one {'job type' if kind == 'type' else kind}"
+        return RouteSpec("GET", f"/live/{kind}", live, Role.VIEWER, summary)
+
+    kinds: tuple[Kind, ...] = ("type", "queue")
+    return [made(kind) for made in (list_page, live_list, place_page, live_place) for kind in kinds]
+
+
+def list_values(kind: Kind, found: Places, window: int, search: str | None) -> dict[str, Any]:
+    wanted = (search or "").casefold()
+    places = [each for each in found.places if wanted in _name(kind, each).casefold()]
+    return {
+        "kind": kind,
+        "at": found.at,
+        "places": places[:MAX_PLACES],
+        "more": max(0, len(places) - MAX_PLACES),
+        "window": window,
+        "search": search,
+    }
+
+
+def place_values(kind: Kind, name: str, window: int, update: PlaceUpdate, settings: Settings | None) -> dict[str, Any]:
+    details, related = update.details, masked(update.related)
+    of = {"type" if kind == "type" else "queue": name}
+    return {
+        "kind": kind,
+        "name": name,
+        "at": details.at,
+        "window": window,
+        "window_name": dict(WINDOWS)[window],
+        "place": details.place,
+        "parts": details.parts,
+        "related": related,
+        "settings": settings,
+        "of": of,
+        "panel": panel(details.spans, details.step, related.marks, details.depths, of, run_times=True),
+        "window_names": dict(WINDOWS),
+    }
+
+
+def _name(kind: Kind, place: Place) -> str:
+    return (place.job_type if kind == "type" else place.queue) or ""

@@ -1,0 +1,194 @@
+"""Job types and queues: the numbers of their lists and pages, against those of SQL."""
+
+from typing import Any
+
+import pytest
+from psycopg import Connection
+
+from tests.operations.test_throughput import add_minutes, sum_up
+from tests.support.buffers import buffers
+from treadle import JobQueue, Treadle
+from treadle.db.queries.dashboard import MAX_CLAIMED, find_marks, find_slots, get_recent_failures
+from treadle.operations.overview import STEPS
+from treadle.operations.places import get_activities, get_place, get_places
+from treadle.operations.slots import make_slot_map
+from treadle.words.errors import InvalidArgument
+
+
+def one(connection: Connection[Any], text: str, *params: Any) -> Any:
+    row = connection.execute(text, params).fetchone()
+    assert row is not None
+    return row[0] if len(row) == 1 else row
+
+
+def test_the_list_of_types_has_the_numbers_of_the_tables(
+    app: Treadle, queue: JobQueue, connection: Connection[Any]
+) -> None:
+    add_minutes(connection, 120)
+    sum_up(connection)
+    queue.enqueue_many("type1", [{}] * 5, queue="queue1")
+    queue.enqueue_many("type1", [{}] * 2, queue="queue2", delay="1h")
+    queue.pause("type2")
+    queue.pause(queue="queue1")
+    connection.execute("select register_worker('w', '1 minute', '{type1,idle}', '{queue1}', 5)")
+    found = {each.job_type: each for each in get_places(app.database, "type", 3600).places}
+    assert list(found) == ["idle", "type1", "type2", "type3"]
+    first = found["type1"]
+    assert (first.waiting.jobs, first.waiting.exact, first.queue, first.workers) == (7, True, None, 1)
+    assert (first.paused, first.partly_paused, first.unserved) == (False, True, True)
+    assert (found["type2"].paused, found["type2"].unserved) == (True, False)
+    assert first.due_since is not None
+    assert found["idle"].activity.failure_share is None
+    expected = one(
+        connection,
+        """select sum(completed)::int, sum(failed)::int, sum(errors)::int, max(ran_most) from minutes
+        where job_type = 'type1' and minute >= date_trunc('minute', now() - interval '1 hour')""",
+    )
+    done = first.activity
+    assert (done.completed, done.failed, done.errors, done.ran.most) == expected
+    assert done.failure_share == pytest.approx(done.errors / (done.errors + done.completed))
+
+
+def test_the_list_of_queues_adds_up_its_types(app: Treadle, queue: JobQueue, connection: Connection[Any]) -> None:
+    add_minutes(connection, 30)
+    queue.enqueue_many("type1", [{}] * 3, queue="queue1")
+    queue.enqueue_many("type2", [{}] * 4, queue="queue1")
+    found = {each.queue: each for each in get_places(app.database, "queue", 3600).places}
+    assert list(found) == ["queue1", "queue2"]
+    assert (found["queue1"].waiting.jobs, found["queue1"].job_type) == (7, None)
+    assert found["queue1"].activity.completed == one(
+        connection, "select sum(completed)::int from minutes where queue = 'queue1'"
+    )
+
+
+@pytest.mark.parametrize("window", STEPS)
+def test_the_page_of_a_type(app: Treadle, queue: JobQueue, connection: Connection[Any], window: int) -> None:
+    add_minutes(connection, 120)
+    sum_up(connection)
+    queue.enqueue_many("type1", [{}] * 3, queue="queue1")
+    connection.execute("insert into depth_history values (date_trunc('minute', now()), 'queue1', 'type1', 9)")
+    connection.execute("insert into depth_history values (date_trunc('minute', now()), '', '', 9)")
+    details = get_place(app.database, "type", "type1", window)
+    assert details.place.waiting.jobs == 3
+    assert [(each.job_type, each.queue) for each in details.parts] == [("type1", "queue1"), ("type1", "queue2")]
+    assert sum(each.activity.completed for each in details.parts) == details.place.activity.completed
+    assert sum(each.completed for each in details.spans) == details.place.activity.completed
+    assert len(details.depths) == len(details.spans)
+    assert details.depths[-1] == 9
+    activities = {each.window: each for each in get_activities(app.database, "type", "type1")}
+    assert activities[window] == details.place.activity
+
+
+def test_a_name_that_nobody_has_used_has_no_jobs(app: Treadle) -> None:
+    details = get_place(app.database, "queue", "nothing/at all ü")
+    assert (details.place.waiting.jobs, details.parts) == (0, [])
+    with pytest.raises(InvalidArgument, match="window must be one of 3600, 21600, 86400, 604800 seconds, got 7"):
+        get_place(app.database, "queue", "x", 7)
+    with pytest.raises(InvalidArgument, match="queue"):
+        get_place(app.database, "queue", "x" * 51)
+
+
+def test_workflows_are_not_a_type(app: Treadle, queue: JobQueue) -> None:
+    queue.enqueue("workflow")
+    queue.enqueue("signal")
+    assert get_places(app.database, "type").places == []
+
+
+def test_the_map_of_slots_has_the_numbers_of_the_tables(
+    app: Treadle, queue: JobQueue, connection: Connection[Any]
+) -> None:
+    connection.execute("select register_worker('a', '1 minute', '{films}', null, 4)")
+    connection.execute(
+        "select register_worker('b', '1 minute', '{films}', null, 2, p_process_types => '{other}', p_children => 3)"
+    )
+    connection.execute("select register_worker('lost', '1 minute', '{films}', null, 2)")
+    queue.enqueue_many("films", [{}] * 12)
+    for worker, jobs, started in (("a", 6, 2), ("b", 2, 2), ("lost", 1, 1)):
+        client = JobQueue(app.database, worker)
+        for nth, job in enumerate(client.claim(["films"], jobs)):
+            if nth < started:
+                client.start(job)
+    connection.execute("update workers set seen_at = now() - interval '5 minutes' where worker_id = 'lost'")
+    claimed = app.database.read(find_slots())
+    found = make_slot_map(app.workers(), claimed)
+    rows = {each.worker.worker_id: each for each in found.workers}
+    assert set(rows) == {"a", "b", "lost"}
+    assert (rows["a"].capacity, len(rows["a"].slots), rows["a"].free, rows["a"].ahead) == (4, 4, 0, 2)
+    assert (rows["b"].capacity, len(rows["b"].slots), rows["b"].free, rows["b"].ahead) == (5, 2, 3, 0)
+    assert not rows["lost"].worker.alive
+    running = one(connection, "select count(*) from jobs where status = 'running'")
+    starting = one(connection, "select count(*) from jobs where status = 'claimed'")
+    assert (found.running, found.claimed, found.capacity, found.complete) == (running, starting, 9, True)
+    assert sum(slot.running for each in found.workers for slot in each.slots) == running == 5
+
+
+@pytest.mark.fresh_database
+def test_the_cost_of_the_map_of_slots_is_bounded(connection: Connection[Any]) -> None:
+    def cost() -> int:
+        query = find_slots()
+        return buffers(connection, query.bound("treadle"), query.params)
+
+    connection.execute("select enqueue_jobs('films', (select array_agg('{}'::text) from generate_series(1, 8000)))")
+    connection.execute("update jobs set status = 'running', worker_id = 'w' || (random() * 50)::int")
+    connection.execute("vacuum analyze jobs")
+    query = find_slots()
+    assert len(query.read(connection.execute(query.bound("treadle"), query.params).fetchall())) == MAX_CLAIMED + 1
+    before = cost()
+    connection.execute("select enqueue_jobs('films', (select array_agg('{}'::text) from generate_series(1, 20000)))")
+    connection.execute("vacuum analyze jobs")
+    assert cost() <= 1.5 * before + 100
+
+
+def test_failures_now_are_those_of_the_last_15_minutes(app: Treadle, connection: Connection[Any]) -> None:
+    connection.execute(
+        """insert into minutes (minute, queue, job_type, completed, failed, errors)
+        select date_trunc('minute', now()) - n * interval '1 minute', 'default', 'films', 10, 1,
+            case when n < 10 then 5 else 1 end
+        from generate_series(0, 300) n"""
+    )
+    found = app.database.read(get_recent_failures())
+    assert found.failed in (9 * 5 + 5, 10 * 5 + 5)
+    assert found.completed in (150, 160)
+    assert found.failed_before in (59, 60, 61)
+    assert found.share > 2 * found.share_before
+
+
+def test_marks_are_pauses_and_starts_of_workers(app: Treadle, queue: JobQueue, connection: Connection[Any]) -> None:
+    connection.execute("select pause('films', null, 'Ada')")
+    connection.execute("select resume('films', null, 'Bob')")
+    connection.execute("select pause(null, 'slow', 'Ada')")
+    for name in ("a", "b"):
+        connection.execute("select register_worker(%s, '1 minute', '{films}', null, 4, p_version => '0.9')", [name])
+    # A worker that started long ago, as workers have written it down.
+    connection.execute(
+        "insert into worker_starts values (date_trunc('minute', now()) - interval '30 minutes', '0.8', 3)"
+    )
+    queue.cancel(queue.enqueue("films"))
+    found = app.database.read(find_marks(3600))
+    assert [each.text for each in found if each.kind == "start"] == ["3 workers started", "2 workers started"]
+    assert {each.text for each in found if each.kind != "start"} == {
+        "films paused by Ada",
+        "films resumed by Bob",
+        "All types in queue slow paused by Ada",
+    }
+    assert [each.concerns("films", None) for each in found if each.job_type] == [True, True]
+    assert not [each for each in found if each.job_type and each.concerns("other", None)]
+    assert [each.kind for each in app.database.read(find_marks(60)) if each.workers == 3] == []
+    connection.execute("update workers set started_at = now() - interval '10 minutes'")
+    connection.execute("update meter set summed_to = now() - interval '10 minutes'")
+    connection.execute("select sum_minutes(now())")
+    connection.execute("delete from workers")
+    assert [each.workers for each in app.database.read(find_marks(3600)) if each.kind == "start"] == [3, 2]
+
+
+@pytest.mark.fresh_database
+def test_the_cost_of_marks_does_not_depend_on_changes_of_jobs(connection: Connection[Any]) -> None:
+    query = find_marks(3600)
+    connection.execute("select pause('films'), resume('films')")
+    before = buffers(connection, query.bound("treadle"), query.params)
+    connection.execute(
+        """insert into audit (actor, action, job_id, job_type, queue)
+        select 'Ada', 'retry', gen_random_uuid(), 'films', 'default' from generate_series(1, 20000)"""
+    )
+    connection.execute("vacuum analyze audit")
+    assert buffers(connection, query.bound("treadle"), query.params) <= before + 20
