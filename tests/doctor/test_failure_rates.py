@@ -43,6 +43,24 @@ def test_a_type_that_fails_more_than_before_is_found(url: str, connection: Conne
     assert_ok(url, NAME)
 
 
+def test_failures_of_muted_groups_do_not_count(url: str, connection: Connection[Any]) -> None:
+    for ago in range(20, 200):
+        count(connection, ago, 100, 1)
+    count(connection, 5, 20, 80)
+    connection.execute(
+        """with known as (
+            insert into error_groups (job_type, exception, message, first_seen, last_seen, muted_at)
+            values ('mail', 'ValueError', 'no', now(), now(), now())
+            returning id
+        )
+        insert into grouped_errors (job_id, failed_at, group_id)
+        select gen_random_uuid(), clock_timestamp(), known.id from known, generate_series(1, 79)"""
+    )
+    assert_ok(url, NAME)
+    connection.execute("update error_groups set muted_at = null")
+    assert get_finding(url, NAME).level is Severity.WARNING
+
+
 def test_the_counts_of_real_jobs_are_compared(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
     count(connection, 60, 1000, 0)
     connection.execute("update meter set reached = clock_timestamp()")

@@ -23,6 +23,7 @@ from treadle.doctor.work_facts import FailureRate
 from treadle.operations import verdict
 from treadle.operations.verdict import ALL_WELL, SECONDS, TOO_SLOW, UNREACHABLE, Facts, Verdict, VerdictReader, judge
 from treadle.words.changes import Pause
+from treadle.words.stuck import Stuck
 
 # Twice as long as promised, for a busy machine. Without a time limit, it would take 30 s and more.
 IN_TIME = 2 * SECONDS
@@ -231,6 +232,12 @@ PAUSE = Pause("mail", None, PAUSED_AT, "ada", "broken")
             Severity.NOTE,
             "mail in queue slow has been paused for 10m 00s.",
             "/resume?job_type=mail&queue=slow",
+        ),
+        (
+            {"workers": [WORKER._replace(stuck=Stuck(PAUSED_AT, "blocked", None, "film", None))]},
+            Severity.CRITICAL,
+            "Worker w1 is stuck: its event loop has not run for 10m 00s, blocked by a job of type film.",
+            "/workers",
         ),
         (
             {"rates": [RATE]},

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from treadle.db.database import Database
 from treadle.db.examination import aexamination, areceives_notifications, examination, receives_notifications
+from treadle.db.queries.error_groups import count_muted
 from treadle.db.queries.operations import find_pauses
 from treadle.db.query import Query, QueryFailed
 from treadle.db.script import adrive, drive
@@ -87,7 +88,7 @@ SCHEMA = (
     Check(("untriggered_jobs",), ("untriggered_jobs",), unclaimed.check_untriggered),
     Check(("ticks",), ("tick",), work.check_tick),
     Check(("clock_jumps",), ("clock_jumps",), server.check_clock_jumps),
-    Check(("failure_rates",), ("failure_rates",), failures.check_failure_rates),
+    Check(("failure_rates",), ("failure_rates", "muted_errors"), failures.check_failure_rates),
     Check(("crashing_jobs",), ("crashing_jobs",), work.check_crashes),
     Check(("failing_keys",), ("failing_keys",), work.check_keys),
     Check(("unclaimable_jobs",), ("unclaimable_jobs",), work.check_unclaimable),
@@ -261,6 +262,7 @@ def _schema_queries(limits: Limits) -> Mapping[str, Query[Any]]:
         "hidden_jobs": queries.find_hidden_jobs(limits.hidden),
         "untriggered_jobs": queries.find_untriggered_jobs(limits.hidden),
         "failure_rates": queries.find_failure_rates(limits.recent_failures, limits.past_failures),
+        "muted_errors": count_muted(limits.recent_failures),
         "crashing_jobs": queries.find_crashing_jobs(limits.crashes),
         "failing_keys": queries.find_failing_keys(limits.failing_key[0]),
         "unclaimable_jobs": queries.find_unclaimable_jobs(),

@@ -12,16 +12,17 @@ from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import urlencode
 
 from treadle.db.database import Database, DatabaseError
+from treadle.db.queries.error_groups import count_muted
 from treadle.db.queries.operations import find_pauses
 from treadle.db.query import Query
 from treadle.db.script import adrive, drive
 from treadle.doctor import queries
 from treadle.doctor.facts import DueLane, Worker
-from treadle.doctor.finding import Severity
+from treadle.doctor.finding import Severity, severity_of
 from treadle.doctor.limits import Limits
 from treadle.doctor.lock_facts import TableBlocker
 from treadle.doctor.rules.blocked import end_statement, roots_first
-from treadle.doctor.rules.failures import failure_severity, percent
+from treadle.doctor.rules.failures import failure_severity, percent, without_muted
 from treadle.doctor.rules.lanes import claims_by_hand, pauses_lane, serves, unserved_lanes
 from treadle.doctor.work_facts import FailureRate
 from treadle.words.changes import Pause
@@ -121,7 +122,11 @@ class VerdictReader:
         settings = [queries.use_indexes()] if self._database.owned else []
         *_, workers, lanes, pauses = yield [*settings, queries.find_workers(), queries.find_due_lanes(), find_pauses()]
         if time.monotonic() - self._rated_at >= RATES_SECONDS:
-            (self._rates,) = yield [queries.find_failure_rates(limits.recent_failures, limits.past_failures)]
+            rates, muted = yield [
+                queries.find_failure_rates(limits.recent_failures, limits.past_failures),
+                count_muted(limits.recent_failures),
+            ]
+            self._rates = without_muted(rates, muted)
             self._rated_at = time.monotonic()
         return Facts(now, blockers, workers, lanes, pauses, self._rates, limits)
 
@@ -167,6 +172,19 @@ def _unserved(facts: Facts) -> list[Verdict]:
             start,
         )
     ]
+
+
+def _stuck(facts: Facts) -> list[Verdict]:
+    stuck = [(each.stuck, each) for each in facts.workers if each.live and each.stuck]
+    if not stuck:
+        return []
+    state, worker = min(stuck, key=lambda each: each[0].since)
+    others = f" and {len(stuck) - 1} more" if len(stuck) > 1 else ""
+    seconds = max(0.0, facts.now - state.since.timestamp())
+    by = f", blocked by a job of type {state.job_type}" if state.job_type else ""
+    sentence = f"Worker {worker.worker_id}{others} is stuck: its event loop has not run for {span(seconds)}{by}."
+    severity = severity_of(seconds, *facts.limits.stuck)
+    return [_verdict(severity, sentence, "stuck_workers", "/workers", "Workers", "treadle doctor")]
 
 
 def _failing(facts: Facts) -> list[Verdict]:
@@ -224,8 +242,8 @@ def _late(facts: Facts) -> list[Verdict]:
     ]
 
 
-# Each returns what it finds. A rule for workers whose event loop is stuck belongs here, too, after _unserved.
-RULES: tuple[Callable[[Facts], list[Verdict]], ...] = (_blocked, _unserved, _failing, _paused, _late)
+# Each returns what it finds.
+RULES: tuple[Callable[[Facts], list[Verdict]], ...] = (_blocked, _unserved, _stuck, _failing, _paused, _late)
 
 
 def _verdict(

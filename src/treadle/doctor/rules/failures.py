@@ -1,7 +1,7 @@
 """Job types that fail more often than they used to."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import sqrt
 
 from treadle.doctor.finding import Context, Finding, Severity, highest, ok
@@ -17,8 +17,9 @@ DEVIATIONS = 4
 LEAST_RISE = 0.05
 
 
-def check_failure_rates(context: Context, rates: Sequence[FailureRate]) -> list[Finding]:
-    bad = [(severity, each) for each in rates if (severity := failure_severity(each)) is not Severity.OK]
+def check_failure_rates(context: Context, rates: Sequence[FailureRate], muted: Mapping[str, int]) -> list[Finding]:
+    counted = without_muted(rates, muted)
+    bad = [(severity, each) for each in counted if (severity := failure_severity(each)) is not Severity.OK]
     if not bad:
         return [ok("failure_rates", "No job type fails more often than it used to.")]
     bad.sort(key=lambda each: (-each[0].rank, -each[1].share))
@@ -34,6 +35,11 @@ def check_failure_rates(context: Context, rates: Sequence[FailureRate]) -> list[
             f"up their attempts meanwhile: select {context.schema}.pause(p_job_type => {literal(bad[0][1].job_type)});",
         )
     ]
+
+
+def without_muted(rates: Sequence[FailureRate], muted: Mapping[str, int]) -> list[FailureRate]:
+    """The recent failures without those of groups that an operator has muted."""
+    return [each._replace(errors=max(0, each.errors - muted.get(each.job_type, 0))) for each in rates]
 
 
 def failure_severity(rate: FailureRate) -> Severity:
