@@ -1697,9 +1697,6 @@ ALTER TABLE ONLY treadle.error_group_versions
     ADD CONSTRAINT error_group_versions_pkey PRIMARY KEY (group_id, version);
 
 ALTER TABLE ONLY treadle.error_groups
-    ADD CONSTRAINT error_groups_job_type_exception_message_key UNIQUE (job_type, exception, message);
-
-ALTER TABLE ONLY treadle.error_groups
     ADD CONSTRAINT error_groups_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY treadle.error_meter
@@ -1834,6 +1831,8 @@ CREATE INDEX idx_dependency_checks_look ON treadle.dependency_checks USING btree
 CREATE INDEX idx_dependency_checks_noted ON treadle.dependency_checks USING btree (noted_at);
 
 CREATE INDEX idx_error_group_hours_hour ON treadle.error_group_hours USING btree (hour);
+
+CREATE UNIQUE INDEX idx_error_groups_message ON treadle.error_groups USING btree (job_type, exception, message);
 
 CREATE INDEX idx_errors_failed_at ON treadle.errors USING btree (failed_at);
 

@@ -159,7 +159,7 @@ def test_stats(queue: JobQueue, connection: Connection[Any]) -> None:
     assert "paused, no worker" in said
     assert "films" not in said  # nothing waits in its lane
     (seen,) = json_output_of("stats")
-    assert seen["totals"]["failed"] == {"jobs": 1, "exact": True}
+    assert seen["totals"]["failed"] == {"jobs": 1, "exact": True, "counted_at": None}
     assert {(each["job_type"], each["queue"], each["depth"]) for each in seen["lanes"] if each["depth"]} == {
         ("mail", "default", 1),
         ("mail", "slow", 1),

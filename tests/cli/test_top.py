@@ -53,7 +53,7 @@ def test_the_queue_screen_fits_80_columns_and_follows_the_size_of_the_terminal(
         assert row_of(screen, "types", "report").endswith("no worker")
         assert row_of(screen, "workers", "worker-1").split()[:4] == ["worker-1", "cellar", "films,", "mail"]
         assert "1/8" in row_of(screen, "workers", "worker-1")
-        assert f"{job.id.hex[-4:]}  ──────────   0%" in row_of(screen, "running", "films")
+        assert f"{job.id.hex[-8:]}  ──────────   0%" in row_of(screen, "running", "films")
         queue.progress(job, 40, stage="drawing")
         screen.wait_for("━━━━──────  40%  drawing")
         connection.execute("""update jobs set pace = '{"done": 1220, "total": 2000, "rate": 212.4, "left": 3.7}'
@@ -142,13 +142,13 @@ def test_jobs_are_cancelled_and_retried_after_confirmation(
     with terminal("top", "--database-url", url) as screen:
         row_of(screen, "running", "films")
         screen.press("r")
-        screen.wait_for(f"Retry films {job.id.hex[-4:]}?")
+        screen.wait_for(f"Retry films {job.id.hex[-8:]}?")
         screen.press("y")
         screen.wait_for("is running and cannot be retried.")
         screen.press("c")
-        screen.wait_for(f"Cancel films {job.id.hex[-4:]}?")
+        screen.wait_for(f"Cancel films {job.id.hex[-8:]}?")
         screen.press("y")
-        screen.wait_for(f"films {job.id.hex[-4:]} was cancelled.", "No jobs are running.")
+        screen.wait_for(f"films {job.id.hex[-8:]} was cancelled.", "No jobs are running.")
         assert queue.get(job.id).status == Status.CANCELLED
         assert one(connection, "select action from audit where job_id = %s and actor like 'top:%%'", job.id) == "cancel"
         screen.press("f")

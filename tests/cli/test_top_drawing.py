@@ -132,7 +132,7 @@ def test_the_text_of_lanes() -> None:
     async def body(app: One, pilot: Any) -> None:
         later = {"due_since": None, "due_next": NOW + timedelta(minutes=5)}
         table.show([lane("a", 1, paused=True, served=False), lane("b", 0, served=False), lane("c", 3, exact=False)])
-        assert table._lines[1].plain.split()[3:] == ["~3", "5.0s"]
+        assert table._lines[1].plain.split()[3:] == ["3+", "5.0s"]
         assert "paused" in table._lines[2].plain
         assert "no worker" not in table._lines[3].plain, "a lane without waiting jobs needs no worker"
         table.show([lane("d", 1, **later)])
@@ -256,10 +256,10 @@ def test_p_pauses_or_ends_the_most_specific_pause(
 @pytest.mark.parametrize(
     ("outcome", "message"),
     [
-        ("done", "job1 0001 was cancelled."),
-        ("busy", "job1 0001 is locked by another transaction; try again."),
-        ("missing", "job1 0001 no longer exists."),
-        ("unfit", "job1 0001 is running and cannot be cancelled."),
+        ("done", "job1 00000001 was cancelled."),
+        ("busy", "job1 00000001 is locked by another transaction; try again."),
+        ("missing", "job1 00000001 no longer exists."),
+        ("unfit", "job1 00000001 is running and cannot be cancelled."),
     ],
 )
 def test_the_message_after_an_action(outcome: str, message: str) -> None:

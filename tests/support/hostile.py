@@ -57,8 +57,34 @@ def fill(connection: Connection[Any], texts: list[str] | None = None) -> list[UU
         _add_surroundings(connection, job, text, row[0])
         _add_schedules(connection, job, text)
         _add_limits(connection, text)
+        _add_error_group(connection, job, text)
         ids.append(job)
     return ids
+
+
+def group_of(job: UUID) -> int:
+    """The id of the group of errors that `fill` adds for a job."""
+    return job.int % (2**31 - 1) + 1
+
+
+def _add_error_group(connection: Connection[Any], job: UUID, text: str) -> None:
+    values = {"id": group_of(job), "job": job, "text": text, "short": text[:1000]}
+    connection.execute(
+        """insert into treadle.error_groups (
+            id, job_type, exception, message, failures, first_seen, last_seen, queues, example_job, example_at,
+            example_error, example_traceback, muted_at, muted_by, muted_reason
+        )
+        overriding system value
+        values (
+            %(id)s, left(%(text)s, 50), %(short)s, %(short)s, 1, now(), now(), array[left(%(text)s, 50)], %(job)s,
+            now(), %(text)s, %(text)s, now(), %(short)s, %(short)s
+        )""",
+        values,
+    )
+    connection.execute(
+        "insert into treadle.error_group_versions values (%(id)s, left(%(text)s, 100), 1, now(), now())", values
+    )
+    connection.execute("insert into treadle.grouped_errors values (%(job)s, now(), %(id)s)", values)
 
 
 def _job(connection: Connection[Any], text: str, status: str) -> UUID:

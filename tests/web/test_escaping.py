@@ -6,13 +6,14 @@ from html.parser import HTMLParser
 from itertools import product
 from typing import Any
 from urllib.parse import quote, urlsplit
+from uuid import UUID
 
 import pytest
 from psycopg import Connection
 
 from tests.support.dashboard_requests import Reply, protected_routes, request
 from tests.support.dashboards import OPERATOR, VIEWER, Site
-from tests.support.hostile import HUGE, LIMIT, MARK, PLACE, SCHEDULE, TEXTS, WORKER, fill
+from tests.support.hostile import HUGE, LIMIT, MARK, PLACE, SCHEDULE, TEXTS, WORKER, fill, group_of
 from treadle import JobQueue
 from treadle.web.dashboard import errors
 from treadle.web.dashboard.pages.rendering import HEADERS
@@ -81,7 +82,8 @@ def pages(site: Site) -> list[RouteSpec]:
 
 
 def fetch(site: Site, route: RouteSpec, job: object, role: Role = Role.OPERATOR, query: str = "") -> Reply:
-    path = route.path.replace("{id}", str(job)).replace("{name}", "main.js")
+    number = group_of(job) if isinstance(job, UUID) and "/errors/" in route.path else job
+    path = route.path.replace("{id}", str(number)).replace("{name}", "main.js")
     if path == "/bulk":
         query += "?action=retry&all=yes" if not query else "&action=retry&all=yes"
     if path in OF_ONE_SCHEDULE:
@@ -104,6 +106,7 @@ def test_hostile_texts_do_not_change_the_markup(
     shapes: list[dict[tuple[Role, str, int], Any]] = []
     for texts in ([f"mark {n}" for n in range(len(TEXTS))], TEXTS):
         connection.execute("truncate jobs, errors, events, logs, steps, lanes, workers, pauses, audit, minutes")
+        connection.execute("truncate error_groups, error_group_hours, error_group_versions, grouped_errors")
         connection.execute("truncate schedules, occurrences, limits, limit_targets, limit_keys")
         jobs = fill(connection, texts)
         rendered = [route for route in pages if "/live/" not in route.path]

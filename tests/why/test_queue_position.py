@@ -59,7 +59,8 @@ def test_the_jobs_ahead_are_counted(queue: JobQueue, connection: Connection[Any]
     assert [reason.data[f"ahead_in_{where}"] for where in ("lane", "priority", "higher")] == [3, 4, 8]
     assert (
         "The only worker that serves the job is busy: 15 jobs are ahead of it "
-        "(8 with a higher priority, 4 with the same priority in other lanes, 3 in its own lane)"
+        "(8 with a higher priority, 4 with the same priority, of other types or queues, "
+        "3 of its type, queue and priority)"
     ) in reason.sentence
     before = queue.claim(["mail", "film", "book"], batch_size=reason.data["ahead"])
     assert made not in {job.id for job in before}

@@ -236,9 +236,9 @@ def test_a_reason_as_text_is_its_sentence() -> None:
         (
             {"workers": SERVED, "ahead": Ahead(600, 0, 0), "finished_attempts": 300, "finished_within": 300.0},
             (
-                "The only worker that serves the job is busy: 600 jobs are ahead of it (600 in its own lane); "
-                "300 attempts finished in the last 5m 00s, so it may start in about 10m 00s, "
-                "at 2026-11-15 12:10:00 UTC."
+                "The only worker that serves the job is busy: 600 jobs are ahead of it "
+                "(600 of its type, queue and priority); 300 attempts finished in the last 5m 00s, "
+                "so it may start in about 10m 00s, at 2026-11-15 12:10:00 UTC."
             ),
         ),
         (
@@ -259,8 +259,8 @@ def test_a_reason_as_text_is_its_sentence() -> None:
             {"workers": SERVED, "ahead": Ahead(900, 200, 0), "finished_attempts": 60, "finished_within": 60.0},
             (
                 "The only worker that serves the job is busy: more than 1,000 jobs are ahead of it (200 with the same "
-                "priority in other lanes, 900 in its own lane); 60 attempts finished in the last 1m 00s, so it may "
-                "start not before 16m 41s, at 2026-11-15 12:16:41 UTC."
+                "priority, of other types or queues, 900 of its type, queue and priority); 60 attempts "
+                "finished in the last 1m 00s, so it may start not before 16m 41s, at 2026-11-15 12:16:41 UTC."
             ),
         ),
         ({"workers": SERVED}, "Nothing blocks the job: it has been due for 1.0s and should start any moment."),

@@ -27,7 +27,7 @@ COMMANDS = {
     "errors": "List groups of failed attempts, and retry, cancel or mute one.",
     "why": "Explain why a job does not run, and what to do about it.",
     "watch": "Watch jobs with live progress bars until they finish.",
-    "stats": "Show statistics of the queue.",
+    "stats": "Show statistics of the queue, of a job type or of one queue.",
     "retry": "Run finished jobs again.",
     "cancel": "Cancel jobs that have not finished.",
     "delete": "Delete jobs with their events and logs.",

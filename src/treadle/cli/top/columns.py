@@ -140,7 +140,13 @@ JOBS = TableSpec[JobSnapshot](
         Column("progress", _bar, BAR + 5, order=lambda job: -job.progress.percent),
         Column("stage", lambda job, _: printable(job.progress.stage or ""), 3, grows=True),
         Column("done", _done, 13, right=True, min_table_width=110),
-        Column("rate", lambda job, _: rate(job.progress.rate) if job.progress.rate else "", 7, right=True),
+        Column(
+            "rate",
+            lambda job, _: rate(job.progress.rate) if job.progress.rate else "",
+            7,
+            right=True,
+            min_table_width=66,
+        ),
         Column(
             "left",
             lambda job, _: countdown(job.progress.left) if job.progress.left else "",

@@ -90,9 +90,7 @@ create table treadle.error_groups (
     muted_by          text,
     muted_reason      text,
     muted_until       timestamptz,
-    muted_versions    text[],
-    -- Serves the search for the group of an error, and the number of groups of a type or an exception.
-    unique (job_type, exception, message)
+    muted_versions    text[]
 ) with (
     fillfactor = 50,
     toast_tuple_target = 256, -- tracebacks are kept apart, so that a list of groups does not read them
@@ -100,6 +98,9 @@ create table treadle.error_groups (
     autovacuum_vacuum_threshold = 1000,
     autovacuum_vacuum_cost_delay = 0
 );
+
+-- Serves the search for the group of an error, and the number of groups of a type or an exception.
+create unique index idx_error_groups_message on treadle.error_groups (job_type, exception, message);
 
 comment on table treadle.error_groups is 'Failed attempts with the same job type, exception and message, apart from numbers, ids and the like in it. Workers count them a few seconds later. A group is deleted 30 days after its last error.';
 comment on column treadle.error_groups.exception is 'The class of the exception. Empty: the handler raised none, as when it timed out or its process died.';

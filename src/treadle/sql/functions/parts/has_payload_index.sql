@@ -1,6 +1,6 @@
 -- Whether an index for searches by this path in payloads exists and may be used:
 --
---   create index concurrently on treadle.jobs (jsonb_hash_extended(data #> '{order}', 0), id) where data #> '{order}' is not null
+--   create index on treadle.jobs (jsonb_hash_extended(data #> '{order}', 0), id) where data #> '{order}' is not null
 --
 -- The value is hashed, because an index refuses values of more than 2,700 bytes, and such a job could not be enqueued. This
 -- hash is equal for equal values of jsonb, such as 7 and 7.0.

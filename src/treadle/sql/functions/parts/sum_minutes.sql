@@ -36,7 +36,7 @@ begin
         v_span := make_interval(secs => v_steps[v_nth]);
         v_begin := date_bin(v_span, v_summed, v_epoch);
         v_end := date_bin(v_span, v_to, v_epoch);
-        continue when v_end <= v_begin;
+        continue when v_begin >= v_end;
 
         with known as materialized (
             select
