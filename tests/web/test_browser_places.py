@@ -107,7 +107,7 @@ def test_the_overview_shows_what_runs_in_which_slot(
     client.start(jobs[0])
     expect(page.locator(".slot.running")).to_have_count(1)
     expect(page.locator(".slot.claimed")).to_have_count(2)
-    expect(page.locator(".slot-summary")).to_have_text("1 running, 2 starting, 0 free, 2 claimed ahead")
+    expect(page.locator(".slot-summary")).to_have_text("1 running, 2 starting, 0 free, 2 prefetched")
     expect(page.locator(".slot.running")).to_contain_text("films")
     page.locator(".slot.running").click()
     page.wait_for_url(f"**/jobs/{jobs[0].id}")

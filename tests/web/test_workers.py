@@ -33,7 +33,7 @@ def test_prefetched_jobs_take_no_slots(viewer: Browser, queue: JobQueue, connect
     JobQueue(connection, "w1").claim(["a"], 8)
     (worker,) = workers(viewer)
     assert [worker[name] for name in ("holds", "running", "prefetched", "slots")] == [8, 3, 5, 3]
-    assert "3 of 3 slots in use" in viewer.get("/").text
+    assert "3 starting, 0 free, 5 prefetched" in viewer.get("/").text
     assert "3 of 3" in viewer.get("/workers").text
 
 

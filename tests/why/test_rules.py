@@ -244,8 +244,8 @@ def test_a_reason_as_text_is_its_sentence() -> None:
         (
             {"workers": SERVED, "ahead": Ahead(0, 1, 0)},
             (
-                "The only worker that serves the job is busy: 1 job is ahead of it (1 with the same priority in other "
-                "lanes); no attempt has finished recently, so its start cannot be estimated."
+                "The only worker that serves the job is busy: 1 job is ahead of it (1 with the same priority, of "
+                "other types or queues); no attempt has finished recently, so its start cannot be estimated."
             ),
         ),
         (

@@ -21,7 +21,7 @@ from treadle.worker.claimer import TURN
 def test_no_more_jobs_are_claimed_than_asked_for(
     app: Treadle, connection: Connection[Any], waiting_job: WaitingJob, prefetch: int | None, held: int
 ) -> None:
-    """By default no long job is claimed ahead: another worker could start it in the meantime."""
+    """By default no long job is prefetched: another worker could start it in the meantime."""
     wait_for_event, began, go = waiting_job
 
     async def body(worker: Worker) -> None:

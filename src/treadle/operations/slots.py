@@ -26,7 +26,7 @@ class WorkerSlots(NamedTuple):
     capacity: int | None
     """None: it has not reported how many it has."""
     ahead: int
-    """Jobs that it has claimed ahead, and that have no slot yet."""
+    """Jobs that it has prefetched, and that have no slot yet."""
 
     @property
     def free(self) -> int:

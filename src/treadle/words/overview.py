@@ -58,7 +58,7 @@ class WorkerRow(NamedTuple):
     running: int = 0
     """How many of the jobs take up its slots."""
     prefetched: int = 0
-    """How many it has claimed ahead and not started."""
+    """How many it has prefetched and not started."""
     slots: int | None = None
     """How many jobs run at once, with those in child processes."""
     lease: float | None = None

@@ -24,7 +24,7 @@ BATCH = 2000
 TURN = 100
 # While the worker may not start jobs, it checks this often whether it may again.
 FENCED_SECONDS = 0.05
-# If no job could be started for this long, those claimed ahead are given back: the jobs that run are longer than the
+# If no job could be started for this long, those prefetched are given back: the jobs that run are longer than the
 # ones before, and other workers may have room.
 STALLED_SECONDS = 1.0
 # The delay before a job is retried that still runs here, in a thread that does not stop.
@@ -296,7 +296,7 @@ class Claimer:
         return claims
 
     def _release_stalled(self) -> float:
-        """Give back jobs that were claimed ahead and cannot start. Returns when to check that again."""
+        """Give back jobs that were prefetched and cannot start. Returns when to check that again."""
         if self._prefetch.is_fixed or not self.ready:
             return math.inf
         left = self._started_at + STALLED_SECONDS - time.monotonic()

@@ -45,7 +45,7 @@ class Worker(ResponseModel):
     running: int
     """Those of the jobs that take up its slots."""
     prefetched: int
-    """Those of the jobs that it has claimed ahead and not started."""
+    """Those of the jobs that it has prefetched and not started."""
     slots: int | None
     """How many jobs run at once, with those in child processes."""
     lease: float | None

@@ -55,5 +55,5 @@ def _summary(each: WorkerSlots) -> str:
     if each.capacity is not None:
         parts.append(f"{each.free} free")
     if each.ahead:
-        parts.append(f"{each.ahead} claimed ahead")
+        parts.append(f"{each.ahead} prefetched")
     return ", ".join(parts)
