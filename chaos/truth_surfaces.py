@@ -20,8 +20,13 @@ from treadle.web.dashboard import Role, Visitor, dashboard_app
 # A status, or a queue, type and priority.
 Key: TypeAlias = tuple[str, ...]
 
-TILE = re.compile(r'<div class="tile (\w+).*?<dd>(.*?)</dd>', re.DOTALL)
-ROW = re.compile(r'<tr id="waiting:(.*?):(.*?):(.*?)">.*?data-label="Waiting" class="number">(.*?)</td>', re.DOTALL)
+TILE = re.compile(r'<div class="(\w+)"><dt><a[^>]*>[^<]*</a></dt><dd>(.*?)</dd>')
+ROW = re.compile(
+    r'<th scope="row"><a href="/type\?name=([^"]*)">[^<]*</a></th>\s*'
+    r'<td data-label="Queue"><a href="/queue\?name=([^"]*)">[^<]*</a></td>\s*'
+    r'<td data-label="Priority" class="number">(-?\d+)</td>\s*'
+    r'<td data-label="Waiting" class="number"><a[^>]*>(.*?)</a></td>'
+)
 LINE = re.compile(r"waiting (\S+)   running (\S+)")
 _MAX_WIDTH = 200
 
@@ -50,7 +55,7 @@ class Surfaces:
     async def page(self) -> Numbers:
         html = await self._get("/")
         found: Numbers = {(status,): read(text) for status, text in TILE.findall(html)}
-        for queue, name, priority, text in ROW.findall(html):
+        for name, queue, priority, text in ROW.findall(html):
             found[unquote(queue), unquote(name), priority] = read(text)
         return found
 

@@ -14,7 +14,7 @@ def test_all_surfaces_show_what_sql_counts(own_url: str, tmp_path: Path) -> None
     errors = compare(own_url, tmp_path, 3, load, seed=7)
     assert not errors.worst, errors
     assert set(errors.compared) == {"page", "top", "stats", "api", "metrics"}
-    assert all(number > 15 for number in errors.compared.values())
+    assert all(number > 15 for number in errors.compared.values()), errors.compared
     assert all(errors.estimate.keys() >= {name} for name in errors.compared), "there were estimates"
 
 
