@@ -20,7 +20,7 @@ from treadle.web.dashboard import Role, Visitor, dashboard_app
 # A status, or a queue, type and priority.
 Key: TypeAlias = tuple[str, ...]
 
-TILE = re.compile(r'<div class="(\w+)"><dt><a[^>]*>[^<]*</a></dt><dd>(.*?)</dd>')
+TILE = re.compile(r'<div class="(?!tile)(\w+)"><dt><a[^>]*>[^<]*</a></dt><dd>(.*?)</dd>')
 ROW = re.compile(
     r'<th scope="row"><a href="/type\?name=([^"]*)">[^<]*</a></th>\s*'
     r'<td data-label="Queue"><a href="/queue\?name=([^"]*)">[^<]*</a></td>\s*'
