@@ -3,7 +3,7 @@
 import { $, all } from "./dom.js";
 import { openPalette } from "./palette.js";
 
-const PAGES = { o: "", j: "jobs", s: "schedules", l: "limits", w: "workers", a: "audit", h: "health" };
+const PAGES = { o: "", j: "jobs", e: "errors", q: "queues", f: "workflows", s: "schedules", l: "limits", w: "workers", a: "audit", h: "health" };
 const SEQUENCE_MS = 1500;
 let wentAt = -Infinity; // when g was pressed
 

@@ -30,12 +30,13 @@ function actions() {
 function named(text) {
   const found = [];
   for (const name of names.types) {
-    found.push({ kind: "Type", label: name, go: list("type", name) });
+    found.push({ kind: "Type", label: name, go: `${root()}type?${new URLSearchParams({ name })}` });
+    if (text) found.push({ kind: "Type", label: `${name}: jobs`, go: list("type", name) });
     if (text) found.push({ kind: "Type", label: `${name}: failed jobs`, go: list("type", name, "&status=failed") });
     if (text && isOperator()) found.push({ kind: "Action", label: `Pause type ${name}…`, go: `${root()}pause?${new URLSearchParams({ job_type: name })}` });
   }
   for (const name of names.queues) {
-    found.push({ kind: "Queue", label: name, go: list("queue", name) });
+    found.push({ kind: "Queue", label: name, go: `${root()}queue?${new URLSearchParams({ name })}` });
     if (text && isOperator()) found.push({ kind: "Action", label: `Pause queue ${name}…`, go: `${root()}pause?${new URLSearchParams({ queue: name })}` });
   }
   for (const name of names.workers) found.push({ kind: "Worker", label: name, go: list("worker", name) });
