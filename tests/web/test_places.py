@@ -151,15 +151,15 @@ def test_names_of_workflows_are_for_operators(site: Site, connection: Connection
 def test_types_queues_and_percentiles_in_the_api(viewer: Browser, queue: JobQueue, connection: Connection[Any]) -> None:
     add_minutes(connection, 30)
     queue.enqueue_many("type1", [{}] * 4, queue="queue1")
-    types = {each["job_type"]: each for each in api(viewer, "/types?window=21600")["places"]}
+    types = {each["job_type"]: each for each in api(viewer, "/types?window=21600")["types"]}
     assert set(types) == {"type1", "type2", "type3"}
     assert types["type1"]["waiting"] == {"jobs": 4, "exact": True, "counted_at": None}
     one = api(viewer, "/type?name=type1")
-    assert one["place"]["activity"]["ran"]["p95"] > 0
+    assert one["summary"]["activity"]["ran"]["p95"] > 0
     assert [each["window"] for each in one["activities"]] == [3600, 21_600, 86_400, 604_800]
     assert one["activities"][0]["completed"] == sum(each["completed"] for each in one["spans"])
     assert len(one["spans"]) == len(one["depths"]) == 61
-    assert {each["queue"] for each in api(viewer, "/queues")["places"]} == {"queue1", "queue2"}
+    assert {each["queue"] for each in api(viewer, "/queues")["queues"]} == {"queue1", "queue2"}
     assert {each["job_type"] for each in api(viewer, "/queue?name=queue1")["parts"]} == {"type1", "type2", "type3"}
     api(viewer, "/type", 400)
     api(viewer, "/types?window=7", 400)

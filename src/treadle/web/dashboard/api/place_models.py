@@ -60,15 +60,21 @@ class Place(ResponseModel):
     activity: Activity
 
 
-class PlaceList(ResponseModel):
+class TypeList(ResponseModel):
     at: datetime
     window: int
-    places: list[Place]
+    types: list[Place]
+
+
+class QueueList(ResponseModel):
+    at: datetime
+    window: int
+    queues: list[Place]
 
 
 class PlaceDetails(ResponseModel):
     at: datetime
-    place: Place
+    summary: Place
     parts: list[Place]
     """Of a type, each queue that it is in; of a queue, each type."""
     activities: list[Activity]

@@ -20,14 +20,17 @@ def routes(app: Treadle, get: Get) -> list[RouteSpec]:
 
     def listed(kind: Kind) -> Callable[[Context, Any], Awaitable[Any]]:
         async def read(context: Context, given: models.WindowQuery) -> Any:
-            return await aget_places(app.database, kind, int(given.window))
+            found = await aget_places(app.database, kind, int(given.window))
+            return {"at": found.at, "window": found.window, f"{kind}s": found.places}
 
         return read
 
     def one(kind: Kind) -> Callable[[Context, Any], Awaitable[Any]]:
         async def read(context: Context, given: models.PlaceQuery) -> Any:
             details = await aget_place(app.database, kind, given.name, int(given.window))
-            return {**details._asdict(), "activities": await aget_activities(app.database, kind, given.name)}
+            activities = await aget_activities(app.database, kind, given.name)
+            rest = {name: value for name, value in details._asdict().items() if name != "place"}
+            return {"summary": details.place, "activities": activities, **rest}
 
         return read
 
@@ -39,9 +42,9 @@ def routes(app: Treadle, get: Get) -> list[RouteSpec]:
         return await app.database.aread(query)
 
     return [
-        get("/api/types", listed("type"), models.PlaceList, "Job types", models.WindowQuery),
+        get("/api/types", listed("type"), models.TypeList, "Job types", models.WindowQuery),
         get("/api/type", one("type"), models.PlaceDetails, "One job type", models.PlaceQuery),
-        get("/api/queues", listed("queue"), models.PlaceList, "Queues", models.WindowQuery),
+        get("/api/queues", listed("queue"), models.QueueList, "Queues", models.WindowQuery),
         get("/api/queue", one("queue"), models.PlaceDetails, "One queue", models.PlaceQuery),
         get("/api/workflows", workflows, models.WorkflowList, "List workflows", models.WorkflowsQuery),
     ]
