@@ -99,6 +99,7 @@ def test_a_use_committed_between_the_query_and_the_lock_is_respected(
     )
     owner.execute(f"create role {role}; grant usage on schema treadle to {role}")
     owner.execute(f"grant all on all tables in schema treadle to {role}")
+    owner.execute(f"grant execute on all functions in schema treadle to {role}")
     owner.execute("alter table stored enable row level security")
     owner.execute("create policy gate on stored using (public.wait_at_the_gate())")
     try:
@@ -107,7 +108,12 @@ def test_a_use_committed_between_the_query_and_the_lock_is_respected(
         gate.execute("select pg_advisory_lock(4711)")
         with ThreadPoolExecutor(1) as pool:
             swept = pool.submit(lambda: sweeper.execute("select swept, files from sweep_stored('0')").fetchall())
-            until_waiting_for_lock(owner)
+            try:
+                until_waiting_for_lock(owner)
+            except AssertionError:
+                if swept.done():
+                    swept.result()  # its error says more
+                raise
             resize.enqueue(stored)
             gate.execute("select pg_advisory_unlock(4711)")
             assert swept.result() == [(0, [])]

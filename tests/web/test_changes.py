@@ -300,7 +300,7 @@ def test_change_the_concurrency_of_a_worker(operator: Browser, queue: JobQueue, 
     page = operator.send("GET", "/workers", params={"done": "concurrency"}).text
     assert "Concurrency changed." in page
     assert '>0 <span class="muted">(started with 50)</span>' in page
-    assert "0 of 0 slots in use" in operator.send("GET", "/").text
+    assert "0 running, 0 free" in operator.send("GET", "/").text
     assert redirect(operator.post("/workers/concurrency", form | {"reset": "1"})) == (
         "/workers",
         {"done": "concurrency"},

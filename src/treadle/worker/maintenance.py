@@ -27,6 +27,7 @@ from treadle.worker.services import Delay, Service
 TICK_EVERY = 0.5
 PRUNE_EVERY = 60.0
 COUNT_EVERY = 5.0
+GROUP_ERRORS_EVERY = 10.0
 # At first; then the database says when it is due.
 DEPTHS_EVERY = 2.0
 RECOVER_CLIENTS_EVERY = 60.0
@@ -95,7 +96,7 @@ def services(
         Service(remove_old, PRUNE_EVERY),
         Service(count_finished, COUNT_EVERY),
         Service(count_deep, DEPTHS_EVERY),
-        Service(count_failed, COUNT_EVERY),
+        Service(count_failed, GROUP_ERRORS_EVERY),
         Service(end_expired, EXPIRE_EVERY),
     ]
 
