@@ -104,8 +104,12 @@ def test_hostile_texts_do_not_change_the_markup(
     site: Site, pages: list[RouteSpec], connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Pages have the same elements with the same attributes as with harmless texts."""
-    for name in ("NO_WORKER", "UNSERVED"):  # otherwise there is one more sentence after some seconds
-        monkeypatch.setattr(verdict, name, float("inf"))
+
+    async def all_well(_: object) -> list[verdict.Verdict]:
+        return [verdict.ALL_WELL]
+
+    # What is wrong depends on the time that has passed, and so does the health page, which is not compared.
+    monkeypatch.setattr(verdict.VerdictReader, "aread", all_well)
     shapes: list[dict[tuple[Role, str, int], Any]] = []
     for texts in ([f"mark {n}" for n in range(len(TEXTS))], TEXTS):
         connection.execute("truncate jobs, errors, events, logs, steps, lanes, workers, pauses, audit, minutes")
@@ -123,7 +127,7 @@ def test_hostile_texts_do_not_change_the_markup(
     harmless, hostile = shapes
     assert len(harmless) > 2 * len(TEXTS)
     for each in harmless:
-        assert harmless[each] == hostile[each], each
+        assert each[1] == "/health" or harmless[each] == hostile[each], each
 
 
 def test_the_api_returns_texts_unchanged(site: Site, pages: list[RouteSpec], connection: Connection[Any]) -> None:
