@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import httpx
 import psycopg
@@ -23,6 +23,7 @@ from psycopg import Connection
 
 from benchmarks import many_jobs
 from treadle import Treadle
+from treadle.cli.top.refresh import Refresher, View
 from treadle.db.embedded import embedded_url, leave
 from treadle.db.migrations import migrate
 from treadle.db.queries import listing as listing_queries
@@ -33,7 +34,7 @@ from treadle.words.listing import JobFilter, Listing
 from treadle.words.payload_condition import PayloadCondition
 
 HERE = Path(__file__).parent
-LIMIT_MS = 200
+LIMIT_MS = 150
 LISTS = ["completed", "failed", "cancelled", "claimed", "running", "pending", "later", "held", None]
 FILTERS: dict[str, dict[str, Any]] = {
     "": {},
@@ -52,13 +53,16 @@ FILTERS: dict[str, dict[str, Any]] = {
     "a payload value": {"where": PayloadCondition.read('data.nothing = "nowhere at all"')},
 }
 PAGES = [
-    *("/", "/?window=604800", "/workers", "/audit", "/health"),
+    *("/", "/?window=604800", "/workers", "/audit", "/health", "/metrics", "/errors", "/errors/1", "/workflows"),
+    *(f"/{kind}s?window={window}" for kind in ("type", "queue") for window in (3600, 604800)),
+    *(f"/{path}&window={window}" for path in ("type?name=send_email", "queue?name=mail") for window in (3600, 604800)),
+    *("/schedules", "/limits", "/bulk?action=delete&status=failed", "/bulk?action=retry&status=failed&type=send_email"),
     *(f"/jobs?status={status}" for status in ("completed", "failed", "pending", "held", "running")),
     *("/jobs", "/jobs?type=yearly_report", "/jobs?search=nowhere+at+all"),
     # The page of a job with this status.
     *(f"/jobs/{{{status}}}" for status in ("completed", "failed", "pending", "held", "running")),
 ]
-View = Callable[[Treadle], object]
+Look = Callable[[Treadle], object]
 _paths: dict[str, str] = {}
 
 
@@ -70,7 +74,7 @@ class Figure(NamedTuple):
     result: object
 
 
-def views() -> Iterator[tuple[str, View]]:
+def views() -> Iterator[tuple[str, Look]]:
     """All views, with their names. Add new ones here."""
     for status in LISTS:
         for name, filters in FILTERS.items():
@@ -82,6 +86,8 @@ def views() -> Iterator[tuple[str, View]]:
         yield f"count before {action.value}", partial(counted, action)
     for window in STEPS:
         yield f"overview of {window // 3600} h", partial(lanes, window)
+    for view in get_args(View):
+        yield f"top, {view}", partial(refresh, view)
     for path in PAGES:
         yield f"page {path}", partial(get, path)
 
@@ -91,10 +97,10 @@ def page(wanted: JobFilter, app: Treadle, after: str | None = None) -> str:
     return f"{len(found.jobs)} jobs" + (f", examined {found.examined:,}" if found.examined else "")
 
 
-def far_page(wanted: JobFilter) -> View:
+def far_page(wanted: JobFilter) -> Look:
     after: list[str | None] = []
 
-    def view(app: Treadle) -> str:
+    def look(app: Treadle) -> str:
         if not after:  # only the 100th page itself is measured
             at = None
             for _ in range(99):
@@ -105,7 +111,7 @@ def far_page(wanted: JobFilter) -> View:
                 connection.execute("select pg_stat_statements_reset()")
         return page(wanted, app, after[0])
 
-    return view
+    return look
 
 
 def counted(action: Action, app: Treadle) -> str:
@@ -115,6 +121,19 @@ def counted(action: Action, app: Treadle) -> str:
 
 def lanes(window: int, app: Treadle) -> str:
     return f"{len(overview(app.database, window).lanes)} lanes"
+
+
+def refresh(view: View, app: Treadle) -> str:
+    """What treadle top reads every second."""
+    refresher = Refresher(app)
+    refresher.view = view
+
+    async def read() -> str:
+        snapshot = await refresher.refresh()
+        await app.aclose()
+        return f"{len(snapshot.jobs)} jobs" if snapshot else "too slow"
+
+    return asyncio.run(read())
 
 
 def get(path: str, app: Treadle) -> int:
@@ -155,15 +174,15 @@ def measure(url: str) -> list[Figure]:
     figures = []
     with psycopg.connect(url, autocommit=True) as watcher:
         watcher.execute("create extension if not exists pg_stat_statements")
-        for name, view in views():
+        for name, look in views():
             app = Treadle(url)
             app.database.use(url)
             watcher.execute("select pg_stat_statements_reset()")
-            result = view(app)
+            result = look(app)
             cold, _ = slowest(watcher)
             watcher.execute("select pg_stat_statements_reset()")
             for _ in range(5):
-                view(app)
+                look(app)
             warm, statement = slowest(watcher)
             app.close()
             figures.append(Figure(name, round(cold, 1), round(warm, 1), statement, result))

@@ -46,7 +46,8 @@ select
     created + waited, case status when 'completed' then created + waited + ran end, created + waited + ran,
     case status when 'failed' then 3 else 1 end,
     case status
-        when 'failed' then 'ConnectionError: server ' || n %% 50 || ' refused the connection (customer ' || n || ')'
+        when 'failed' then (array['ConnectionError', 'TimeoutError', 'ValueError', 'KeyError'])[n %% 4 + 1]
+            || ': server ' || n %% 50 || ' refused the connection (customer ' || n || ')'
         when 'cancelled' then 'not wanted any more'
     end,
     created, 1, case when n %% 10 = 0 then 'user:' || n %% 100000 end,
@@ -105,16 +106,30 @@ OTHER_TABLES = [
     from treadle.jobs, generate_series(1, 20) as number where status = 'running'""",
     "update treadle.jobs set events_count = 20, keeps = 1 where status = 'running'",
     """insert into treadle.minutes (
-        minute, queue, job_type, completed, failed, cancelled, errors, waited, waited_most, ran, ran_most)
+        minute, queue, job_type, completed, failed, cancelled, errors, waited, waited_most, ran, ran_most,
+        waited_counts, ran_counts, slowest_id)
     select date_trunc('minute', finished_at), queue, job_type,
         count(*) filter (where status = 'completed'), count(*) filter (where status = 'failed'),
         count(*) filter (where status = 'cancelled'), count(*) filter (where status = 'failed'),
         sum(extract(epoch from claimed_at - run_at)), max(extract(epoch from claimed_at - run_at)),
-        sum(extract(epoch from finished_at - claimed_at)), max(extract(epoch from finished_at - claimed_at))
+        sum(extract(epoch from finished_at - claimed_at)), max(extract(epoch from finished_at - claimed_at)),
+        treadle.count_by_bucket(array_agg(extract(epoch from claimed_at - run_at)) filter (where status = 'completed')),
+        treadle.count_by_bucket(
+            array_agg(extract(epoch from finished_at - claimed_at)) filter (where status = 'completed')),
+        (array_agg(id order by finished_at - claimed_at desc))[1]
     from treadle.jobs
     where status in ('completed', 'failed', 'cancelled') and finished_at > now() - interval '7 days'
     group by 1, 2, 3""",
     "update treadle.meter set reached = clock_timestamp()",
+    # What workers count as time goes by: an hour of minutes, 2,000 errors and 300,000 waiting jobs in each call.
+    "select count(treadle.sum_minutes(clock_timestamp())) from generate_series(1, 200)",
+    "select sum(counted) from generate_series(1, 40) as nth, treadle.group_errors(p_pause => nth * interval '0')",
+    "select treadle.count_depths(p_limit => 2000000000, p_time => '1 hour')",
+    """insert into treadle.depth_history (minute, queue, job_type, jobs)
+    select past.minute, known.queue, known.job_type, known.jobs * (1 + minute_of_week %% 60) / 30
+    from treadle.depth_history as known,
+        generate_series(1, 10000) as minute_of_week,
+        lateral (select known.minute - minute_of_week * interval '1 minute') as past (minute)""",
 ]
 
 
@@ -139,8 +154,8 @@ def make(url: str, finished: int = FINISHED, pending: int = PENDING, report: Cal
         for _, definition in indexes:
             connection.execute(definition.encode())
         for statement in OTHER_TABLES:
-            connection.execute(statement.encode())
-        for table in ("jobs", "errors", "events", "lanes", "minutes", "workers"):
+            _run(connection, statement)
+        for table in ("jobs", "errors", "events", "lanes", "minutes", "spans", "workers", "depth_history"):
             connection.execute(f"vacuum analyze treadle.{table}".encode())
         size = connection.execute("select pg_size_pretty(pg_database_size(current_database()))").fetchone()
         report(f"{perf_counter() - began:.0f} s, {size[0] if size else '?'}")

@@ -45,7 +45,7 @@ class Times(NamedTuple):
 
 
 class Trials:
-    def __init__(self, url: str, folder: Path, lease: float, seed: int) -> None:
+    def __init__(self, url: str, folder: Path, lease: float, seed: int, survivors: int = SURVIVORS) -> None:
         self._url = url
         self._folder = folder
         self._lease = lease
@@ -56,7 +56,7 @@ class Trials:
         self._connection: psycopg.Connection[Any] = psycopg.connect(url, autocommit=True)
         self._over = threading.Event()
         self._load = threading.Thread(target=self._enqueue_load)
-        self._survivors = [self._start() for _ in range(SURVIVORS)]
+        self._survivors = [self._start() for _ in range(survivors)]
 
     def run(self, trials: int, at_once: int) -> Times:
         self._load.start()
@@ -83,7 +83,7 @@ class Trials:
                 worker.started()
             jobs = set()
             with JobQueue(self._url) as queue:
-                for _ in range(JOBS * (victims + SURVIVORS)):
+                for _ in range(JOBS * (victims + len(self._survivors))):
                     jobs.add(str(queue.enqueue("long", {"seconds": 600})))
                     time.sleep(0.02)  # each wakes one of the workers; together they would go to the first one
             until(lambda: jobs <= self._running().keys(), lambda: "all long jobs run", 60)

@@ -70,12 +70,14 @@ def insert_statistics(url: str) -> None:
             slow = 9 <= ago <= 14
             waited = rng.uniform(0.01, 0.03) + (0.25 if slow else 0)
             failed = rng.choice([0, 0, 0, 0, 1, 2]) + (4 if slow else 0)
+            waits = [waited * rng.lognormvariate(0, 0.5) for _ in range(jobs_done)]
+            runs = [0.05 * rng.lognormvariate(0, 0.7) for _ in range(jobs_done)]
             connection.execute(
                 f"""insert into {SCHEMA}.minutes
                 values (date_trunc('minute', now()) - %s * interval '1 minute', 'default', 'send_mail', %s, %s, 0, %s,
-                %s, %s, %s, %s)""",
-                (ago, jobs_done, failed, failed + rng.choice([0, 1, 1, 3, 6]), waited * jobs_done,
-                 waited * rng.uniform(2, 4), 0.05 * jobs_done, 0.4),
+                %s, %s, %s, %s, {SCHEMA}.count_by_bucket(%s), {SCHEMA}.count_by_bucket(%s))""",
+                (ago, jobs_done, failed, failed + rng.choice([0, 1, 1, 3, 6]), sum(waits), max(waits), sum(runs),
+                 max(runs), waits, runs),
             )  # fmt: skip
 
 

@@ -141,7 +141,7 @@ MUTANTS = [
         f"{FUNCTIONS}/public/recover_worker.sql",
         "when p_crashed is null and claimed.status = 'running' then 'lost'",
         "when p_crashed is null and claimed.status = 'running' then 'crashed'",
-        test("worker/lost_machines", "test_no_job_fails_because_three_machines_were_lost"),
+        test("worker/lost_machines", "test_no_job_fails_because_as_many_machines_as_crashes_are_allowed_were_lost"),
     ),
     Mutant(
         "a job that did not run on a lost worker is not blamed",

@@ -51,8 +51,8 @@ MUTANTS = [
     Mutant(
         "the throughput is that of the last minute",
         "src/treadle/operations/overview.py",
-        "        overview_queries.get_throughput(RATE_WINDOW, RATE_STEP),\n",
-        "        overview_queries.get_throughput(window, STEPS[window]),\n",
+        "_rate(state.recent)",
+        "_rate(chart)",
         test(DEPTHS, "test_throughput_does_not_depend_on_the_window_of_the_charts"),
     ),
     Mutant(
@@ -165,7 +165,7 @@ MUTANTS = [
         "src/treadle/contrib/django/connections.py",
         "                del connections[connection.alias]  # closed",
         "                pass  # closed",
-        test("contrib/django/connections", "test_a_job_that_leaves_an_atomic_block_open_does_not_harm_the_next"),
+        test("contrib/django/kept_connections", "test_a_job_that_leaves_an_atomic_block_open_does_not_harm_the_next"),
     ),
     Mutant(
         "a test database is recognised by the word test",

@@ -6,6 +6,13 @@ PULSE, SHOWN = "worker/pulse", "web/workers"
 
 MUTANTS = [
     Mutant(
+        "a worker whose event loops are stuck is not ready",
+        "src/treadle/worker/supervisor.py",
+        "        if stuck > STUCK_SECONDS:\n",
+        "        if False:\n",
+        test("worker/health", "test_a_worker_is_ready_while_it_renews_its_lease"),
+    ),
+    Mutant(
         "time in which the supervisor could not look does not make a worker stuck",
         f"{WORKER}/pulse.py",
         "self.seconds += min(passed, self._longest)",

@@ -39,6 +39,13 @@ MUTANTS = [
         test("worker/supervisor", "test_the_processes_of_a_killed_supervisor_die_with_it"),
     ),
     Mutant(
+        "the worker and the dashboard of treadle dev stop when it is killed",
+        "src/treadle/cli/program.py",
+        "ctypes.CDLL(None).prctl(1, signal.SIGTERM)",
+        "pass",
+        test("cli/dev", "test_a_change_while_the_application_is_loaded_is_noticed_and_a_kill_stops_all"),
+    ),
+    Mutant(
         "an outcome is kept while the database is unavailable",
         f"{WORKER}/completer.py",
         "failures += 1\n                await asyncio.sleep(reconnect_delay(failures))\n            except Exception",

@@ -8,6 +8,7 @@ command line comes first, then the environment, then treadle.toml, then [tool.tr
 import difflib
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -137,6 +138,7 @@ def without_settings(command: str, environment: Mapping[str, str]) -> dict[str, 
     }
 
 
+@lru_cache(maxsize=2)  # an application asks for several settings
 def _parsed(name: str, content: bytes) -> dict[str, Any]:
     import tomllib
 

@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 from pydantic import BaseModel
 
+from tests.support.workers import drain
 from treadle import InvalidArgument, InvalidPayload, Job, JobCancelled, JobFailed, Limit, Status, Treadle, ok_to_fail
 from treadle.app.outputs import fits
 
@@ -52,7 +53,7 @@ def test_the_result_of_one_job_is_an_argument_of_another(shop: Treadle) -> None:
     pay = j["pay"].using(max_attempts=1).enqueue(order=7)
     weigh = j["weigh"].enqueue(order=7)
     ship = j["ship"].enqueue(pay.output, weight=weigh.output, note="!")
-    shop.run_worker(drain=True)
+    drain(shop)
     assert ship.result(timeout=5) == "order 7, 3.5 kg!"
 
 
@@ -60,7 +61,7 @@ def test_results_of_several_jobs_are_a_list(shop: Treadle) -> None:
     j = jobs(shop)
     weights = [j["weigh"].enqueue(order=n) for n in range(5)]
     total = j["total"].enqueue(weights=[each.output for each in weights])
-    shop.run_worker(drain=True)
+    drain(shop)
     assert total.result(timeout=5) == sum(n / 2 for n in range(5))
 
 
@@ -69,7 +70,7 @@ def test_what_comes_after_a_failure_is_cancelled(shop: Treadle) -> None:
     pay = j["pay"].using(max_attempts=1).enqueue(order=-1)
     ship = j["ship"].enqueue(receipt=pay.output)
     tidy = j["tidy_up"].using(after=[ok_to_fail(ship)]).enqueue()
-    shop.run_worker(drain=True)
+    drain(shop)
     with pytest.raises(JobFailed):
         pay.result(timeout=5)
     with pytest.raises(
@@ -86,7 +87,7 @@ def test_after_takes_handles_ids_and_rows(shop: Treadle, how: str) -> None:
     given: Any = {"handle": weigh, "id": weigh.id, "text": str(weigh.id), "row": weigh.job()}[how]
     tidy = j["tidy_up"].using(after=given).enqueue()
     assert tidy.why().name == "waiting_for_jobs"
-    shop.run_worker(drain=True)
+    drain(shop)
     assert tidy.status() == Status.COMPLETED
 
 

@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from tests.app.test_workflows import Shop
+from tests.support.workers import drain, running_worker
 from treadle import Job, JobCancelled, JobNotFound, QueueFull, Status, Treadle, WorkflowEnded
 
 
@@ -117,7 +118,7 @@ def test_async(shop: Shop) -> None:
             await batch.aenqueue(shop.number, 1)
             assert await batch.aenqueue_many(shop.number, [{"n": 2}]) == 1
             assert (await batch.acounts()).jobs == 2
-        async with shop.app.worker(concurrency=1):
+        async with running_worker(shop.app, concurrency=1):
             await batch.aresult(timeout=5)
             while len(shop.ran) < 3:
                 await asyncio.sleep(0.01)
@@ -175,7 +176,7 @@ def test_unique_jobs_and_full_queues_add_only_what_is_new(app: Treadle) -> None:
     @app.job(max_pending=2)
     async def load(n: int) -> None: ...
 
-    app.run_worker(drain=True)  # so that the limit is known
+    drain(app)  # so that the limit is known
     batch = app.batch("import 7")
     batch.enqueue(load.using(unique="same"), 1)
     batch.enqueue(load.using(unique="same"), 1)

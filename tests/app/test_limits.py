@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from psycopg import Connection
 
+from tests.support.workers import drain, running_worker
 from treadle import InvalidArgument, Limit, Rate, RateLimited, Treadle
 
 
@@ -77,7 +78,7 @@ def test_sql_and_python_give_a_value_the_same_key(app: Treadle, connection: Conn
     @app.job(limit=Limit(1, per="tenant"))
     def sync(tenant: Any) -> None: ...
 
-    app.run_worker(drain=True)  # which declares the limit
+    drain(app)  # which declares the limit
     sync.enqueue(value)
     connection.execute("select enqueue('sync', %s)", [json.dumps({"tenant": value})])
     rows = connection.execute("select limit_key('tenant', partition) from jobs where status = 'pending'").fetchall()
@@ -91,11 +92,11 @@ def test_a_replaced_job_has_the_values_of_its_new_arguments(app: Treadle, connec
 
     handle = sync.enqueue("acme")
     assert partition_of(connection) == {"tenant": "acme", "key": "a"}
-    app.run_worker(drain=True)
+    drain(app)
     handle = sync.enqueue("acme")
     assert sync.using(on_conflict="replace").enqueue("globex").id == handle.id
     assert partition_of(connection) == {"tenant": "globex", "key": "g"}
-    app.run_worker(drain=True)
+    drain(app)
     assert handle.job().status == "completed"
 
 
@@ -128,7 +129,7 @@ def test_a_worker_runs_no_more_than_the_limit_at_once(app: Treadle) -> None:
         done.append(nth)
 
     sync.enqueue_many([{"nth": nth} for nth in range(40)])
-    app.run_worker(drain=True, concurrency=20)
+    drain(app, concurrency=20)
     assert (most, sorted(done)) == (3, list(range(40)))
 
 
@@ -141,7 +142,7 @@ def test_a_freed_slot_wakes_the_worker(app: Treadle) -> None:
         await asyncio.sleep(0.05)
 
     sync.enqueue_many([{}] * 5)
-    app.run_worker(drain=True, concurrency=20, poll="60s")
+    drain(app, concurrency=20, poll="60s")
     assert len(starts) == 5
     assert max(later - earlier for earlier, later in pairwise(starts)) < 30
 
@@ -156,11 +157,11 @@ def test_the_whole_limit_waits_after_rate_limited(app: Treadle) -> None:
             raise RateLimited("0.5s", for_="tenant")
 
     handle = sync.enqueue("acme")
-    app.run_worker(drain=True, concurrency=1)
+    drain(app, concurrency=1)
     others = [sync.enqueue("acme"), sync.enqueue("globex")]
 
     async def finish() -> None:
-        async with app.worker(concurrency=1):
+        async with running_worker(app, concurrency=1):
             for each in (handle, *others):
                 await each.aresult(30)
 
@@ -184,5 +185,5 @@ def test_a_queue_can_be_limited(app: Treadle) -> None:
         running -= 1
 
     send.enqueue_many([{}] * 10)
-    app.run_worker(drain=True, concurrency=20)
+    drain(app, concurrency=20)
     assert most == 1

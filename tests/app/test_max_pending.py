@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from psycopg import Connection
 
+from tests.support.workers import drain
 from treadle import InvalidArgument, Limit, MaxPending, QueueFull, Stored, Treadle
 from treadle.db.queries import limits as limit_queries
 
@@ -23,7 +24,7 @@ def declare(app: Treadle) -> None:
     [
         (lambda: MaxPending(-1), "max_pending must be an integer"),
         (lambda: MaxPending(1, when_full="explode"), 'when_full must be "refuse" or "drop", got \'explode\''),  # type: ignore[arg-type]
-        (lambda: MaxPending(1, wait="soon"), "wait must be a timedelta"),
+        (lambda: MaxPending(1, wait="soon"), "wait must be a duration such as"),
         (lambda: MaxPending(1, wait="5s", when_full="drop"), "wait cannot be used with when_full"),
         (lambda: Treadle().job(max_pending="many"), "max_pending must be a MaxPending"),  # type: ignore[arg-type]
         (lambda: Treadle().job(max_pending=True), "max_pending must be a MaxPending"),
@@ -40,7 +41,7 @@ def test_it_is_in_force_when_a_worker_has_started(app: Treadle) -> None:
     def sync() -> None: ...
 
     sync.enqueue_many([{}] * 3)
-    app.run_worker(drain=True)
+    drain(app)
     sync.enqueue_many([{}] * 2)
     with pytest.raises(QueueFull):
         sync.enqueue()

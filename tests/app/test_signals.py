@@ -9,6 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from tests.app.test_workflows import Shop
+from tests.support.workers import running_worker
 from treadle import (
     InvalidArgument,
     JobFailed,
@@ -90,7 +91,7 @@ def test_workers_notice_that_a_signal_did_not_come(shop: Shop, monkeypatch: pyte
     handle = flow.enqueue()
 
     async def scenario() -> None:
-        async with shop.app.worker(concurrency=1):
+        async with running_worker(shop.app, concurrency=1):
             with pytest.raises(JobFailed):
                 await handle.aresult(timeout=15)
 

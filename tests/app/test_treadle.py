@@ -153,7 +153,7 @@ def test_attributes_of_the_function_do_not_override_those_of_the_job_function() 
         ({"timeout": 0}, "timeout and deadline must be longer than 0 s"),
         ({"deadline": "0s"}, "timeout and deadline must be longer than 0 s"),
         ({"timeout": -1}, "timeout must not be negative, got -1"),
-        ({"timeout": "soon"}, "timeout must be a timedelta, seconds, or a string .*, got 'soon'"),
+        ({"timeout": "soon"}, "timeout must be a duration such as .*, got 'soon'"),
         ({"deadline": []}, "deadline must be a timedelta, seconds, or a string"),
         ({"timeout": "5m", "deadline": "1m"}, "deadline must not be shorter than timeout, got '1m' and '5m'"),
         ({"memory_limit": "1GB"}, "memory_limit needs process=True"),
@@ -228,7 +228,7 @@ def test_the_retention_of_finished_jobs_is_configurable() -> None:
     assert kept == {"completed": "1h", "cancelled": "7d", "failed": None}
     with pytest.raises(InvalidArgument, match="keep are completed, failed and cancelled, got pending, running"):
         Treadle(NOWHERE, keep={"running": "1d", "pending": "1d", "failed": "1d"})
-    with pytest.raises(InvalidArgument, match=r"keep\['failed'\] must be a timedelta, seconds, or a string"):
+    with pytest.raises(InvalidArgument, match=r"keep\['failed'\] must be a duration such as"):
         Treadle(NOWHERE, keep={"failed": "for ever"})
 
 

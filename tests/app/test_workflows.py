@@ -8,6 +8,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 
+from tests.support.workers import drain
 from treadle import (
     InvalidArgument,
     InvalidJob,
@@ -67,7 +68,7 @@ class Shop:
         self.fail_once, self.note, self.nothing = fail_once, note, nothing
 
     def run(self) -> None:
-        self.app.run_worker(drain=True, concurrency=1)
+        drain(self.app, concurrency=1)
 
 
 @pytest.fixture

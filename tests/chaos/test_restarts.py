@@ -11,7 +11,7 @@ LEASE = 2.5
 
 
 def test_the_jobs_of_killed_workers_run_again_soon(own_url: str, tmp_path: Path) -> None:
-    trials = Trials(own_url, tmp_path, lease=LEASE, seed=7)
+    trials = Trials(own_url, tmp_path, lease=LEASE, seed=7, survivors=1)
     try:
         times = trials.run(2, at_once=2)
     finally:

@@ -14,7 +14,7 @@ from psycopg import Connection
 from psycopg.conninfo import make_conninfo
 from rich.console import Console
 
-from tests.support.commands import TREADLE, run_in_process, run_treadle
+from tests.support.commands import command_line, run_in_process, run_treadle
 from tests.support.roles import schema_owner
 from tests.support.workers import until
 from treadle.cli.bench import command, lanes
@@ -39,6 +39,10 @@ LANES = LaneComparison(8, SpreadFigures(1, 1, 21_000.0, 0.8), SpreadFigures(10, 
 FIGURES = Figures(SERVER, [Single(1, 600.0), Single(8, 3_000.0)], 20_000.0, Latency(1.5, 2.5, 6.0), REPORT, LANES, [])
 
 
+# Code that shortens the measurements.
+QUICK = "from treadle.cli.bench import workload\nworkload.SECONDS, workload.STAMPS = 0.3, 30"
+
+
 def schemas(connection: Connection[Any]) -> list[str]:
     rows = connection.execute("select nspname from pg_namespace where nspname like 'treadle\\_bench\\_%'").fetchall()
     return [name for (name,) in rows]
@@ -46,9 +50,8 @@ def schemas(connection: Connection[Any]) -> list[str]:
 
 def test_it_prints_figures_and_drops_its_schema(url: str, connection: Connection[Any]) -> None:
     options = ("--types", "3", "--lanes", "6", "--processes", "2")
-    quick = "from treadle.cli.bench import workload\nworkload.SECONDS, workload.STAMPS = 0.3, 30"
     command = ("bench", "--jobs", "1000", "--rounds", "1", *options, "--json", "--database-url", url)
-    result = run_in_process(*command, before=quick)
+    result = run_in_process(*command, before=QUICK)
     assert result.returncode == 0, result.stderr
     assert "worker started" not in result.stderr
     report = json.loads(result.stdout)
@@ -84,7 +87,7 @@ def test_it_drops_its_schema_when_it_is_interrupted(
 ) -> None:
     """Also while its worker has open connections and a child process."""
     bench = subprocess.Popen(
-        [TREADLE, "bench", "--jobs", "1000", "--rounds", "1", "--json"],
+        command_line("bench", "--jobs", "1000", "--rounds", "1", "--json", before=QUICK),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -1,15 +1,18 @@
 """retry, cancel, delete, run-now, priority: by id at once, by filter after a preview and a confirmation."""
 
+import sys
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
 import pytest
 from psycopg import Connection
 
-from tests.support.commands import json_output_of, output_of, run_in_process, run_treadle
+from tests.support.commands import json_output_of, output_of, run_treadle
 from tests.support.screens import terminal
 from treadle import JobQueue, Status
+from treadle.cli import bulk
 
 UNKNOWN = "01a1df1a-9662-7b8e-8b29-d2293fbf8aaf"
 
@@ -165,8 +168,8 @@ def test_without_a_terminal_and_without_yes_nothing_is_changed(queue: JobQueue) 
     failed(queue, 2)
     nothing = run_treadle("cancel", "--status", "pending")
     assert (nothing.exit_code, nothing.stdout) == (1, "")
-    result = run_in_process("retry", "--status", "failed")
-    assert (result.returncode, result.stdout) == (1, "")
+    result = run_treadle("retry", "--status", "failed")
+    assert (result.exit_code, result.stdout) == (1, "")
     assert "nothing was changed: there is no terminal to ask for confirmation; add --yes" in result.stderr
     assert statuses(queue) == ["failed"] * 2
 
@@ -224,15 +227,30 @@ def test_on_a_terminal_it_asks_for_confirmation(url: str, queue: JobQueue) -> No
     assert statuses(queue) == ["pending"] * 3
 
 
-@pytest.mark.parametrize(("typed", "left"), [("2", 3), ("", 3), ("y", 3), ("3", 0)])
-def test_to_delete_jobs_on_a_terminal_their_number_is_typed(url: str, queue: JobQueue, typed: str, left: int) -> None:
+def test_to_delete_jobs_on_a_terminal_their_number_is_typed(url: str, queue: JobQueue) -> None:
     failed(queue, 3)
     with terminal("delete", "--status", "failed") as screen:
         screen.wait_for("This would delete 3 jobs.", "To delete 3 failed jobs, type their number (3):")
-        screen.press(f"{typed}\n")
-        assert screen.wait_for_exit() == (1 if left else 0)
-        assert ("Nothing was changed: expected 3, got" if left else "Deleted 3 jobs.") in screen.text()
-    assert statuses(queue) == ["failed"] * left
+        failed(queue)  # has not been confirmed
+        screen.press("3\n")
+        assert screen.wait_for_exit() == 0
+        assert "Deleted 3 jobs." in screen.text()
+    assert statuses(queue) == ["failed"]
+
+
+@pytest.mark.parametrize("typed", ["2", "", "y"])
+def test_if_another_number_is_typed_nothing_is_deleted(
+    queue: JobQueue, monkeypatch: pytest.MonkeyPatch, typed: str
+) -> None:
+    failed(queue, 3)
+    keyboard = SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True), exit=sys.exit)
+    monkeypatch.setattr(bulk, "sys", keyboard)
+    result = run_treadle("delete", "--status", "failed", text=f"{typed}\n")
+    assert result.exit_code == 1
+    assert "This would delete 3 jobs." in result.output
+    assert "To delete 3 failed jobs, type their number (3):" in result.output
+    assert "Nothing was changed: expected 3, got" in result.stderr
+    assert statuses(queue) == ["failed"] * 3
 
 
 def test_ctrl_c_at_the_confirmation_changes_nothing(url: str, queue: JobQueue) -> None:

@@ -79,7 +79,7 @@ def test_wrong_input_is_one_sentence(arguments: list[str], code: int, message: s
         (
             ["worker", "tests.support.handlers:app", "--lease", "soon"],
             1,
-            "lease must be a timedelta, seconds, or a string",
+            "lease must be a duration such as",
         ),
         (
             ["worker", "tests.support.handlers:app", "--max-memory", "1MB"],

@@ -8,6 +8,9 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ import pytest
 from psycopg import Connection
 from rich.console import Console
 
+from tests.support.databases import create_database
 from tests.support.screens import terminal
 from tests.support.workers import until
 from treadle import JobQueue, Status, Treadle, TreadleError
@@ -27,10 +31,10 @@ SPEED = {"TREADLE_DEMO_SPEED": "2"}
 LABELS = ["thumbnail cat", "import books.csv", "render film", "newsletter", "mail", "order 7", "reminder", "backup"]
 
 
-def start(url: str) -> subprocess.Popen[str]:
+def start(url: str, **environment: str) -> subprocess.Popen[str]:
     command = [str(Path(sys.executable).parent / "treadle"), "demo", "--database-url", url]
-    environment = os.environ | SPEED | {"COLUMNS": "80"}
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    variables = os.environ | SPEED | {"COLUMNS": "80"} | environment
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=variables)
 
 
 def supervisor(process: subprocess.Popen[str]) -> psutil.Process:
@@ -84,9 +88,18 @@ def test_on_a_terminal_it_runs_until_ctrl_c(url: str) -> None:
         assert label in shown
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_leaves_no_worker_running(url: str, number: signal.Signals) -> None:
-    process = start(url)
+def test_a_signal_leaves_no_worker_running(server_url: str) -> None:
+    signals = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+    with ThreadPoolExecutor(len(signals)) as threads:
+        list(threads.map(partial(leaves_no_worker_running, server_url), signals))
+
+
+def leaves_no_worker_running(server_url: str, number: signal.Signals) -> None:
+    with contextmanager(create_database)(server_url, "template0") as url, start(url) as process:
+        stopped_by(process, number)
+
+
+def stopped_by(process: subprocess.Popen[str], number: signal.Signals) -> None:
     assert process.stdout is not None
     for line in process.stdout:
         if line.startswith("thumbnail cat"):

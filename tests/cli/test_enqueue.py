@@ -89,7 +89,7 @@ def test_arguments_as_an_object_from_an_option_or_standard_input(queue: JobQueue
         (["welcome", "-", "--data", "{}", *APP], 2, "either in --data or on standard input, not both"),
         (["welcome", "-", *APP], 2, "standard input must be valid JSON ("),
         (["welcome", "user_id=1", "--run-at", "soon", *APP], 1, "--run-at must be a time such as"),
-        (["welcome", "user_id=1", "--delay", "soon", *APP], 1, "delay must be a timedelta, seconds, or a string"),
+        (["welcome", "user_id=1", "--delay", "soon", *APP], 1, "delay must be a duration such as"),
         (["welcome", "user_id=1", "--run-at", "2030-01-01", "--delay", "1m", *APP], 1, "run_at"),
         (["welcome", "user_id=1"], 2, "--app module:app or TREADLE_APP"),
         (["welcome", "user_id=1"], 2, "or enqueue without checks with --raw"),

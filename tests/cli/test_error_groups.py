@@ -96,7 +96,8 @@ def test_a_group_is_muted_and_unmuted(group: str) -> None:
     [
         (["show", "99"], "there is no error group 99; it is deleted 30 days after its last error"),
         (["show", "x"], "'x' is not a valid integer"),
-        (["mute", "1", "--for", "soon"], '--for must be a timedelta, seconds, or a string such as "90s"'),
+        (["mute", "1", "--for", "soon"], '--for must be a duration such as "90s"'),
+        (["mute", "1", "--for", "99999999999d"], "--for must be at most 999,999,999 days, got '99999999999d'"),
         (["mute", "1", "--for", "0s"], "more than 0 seconds and at most 366 days, got 0:00:00"),
     ],
 )

@@ -88,3 +88,14 @@ def test_control_characters_and_markup_are_not_interpreted(connection: Connectio
     for said in (output_of("pauses"), run_treadle("resume", "--type", "nope").stderr):
         assert not any(each in said for each in "\x1b\x9b\u202e")
         assert "[red]bold[/red]" in said
+
+
+def test_an_empty_name_pauses_nothing_and_says_so(url: str) -> None:
+    """As of a shell variable that is not set."""
+    for command in ("pause", "resume"):
+        for option in ("--type", "--queue"):
+            result = run_treadle(command, option, "", "--database-url", url)
+            assert (result.exit_code, result.stdout) == (1, "")
+            assert "must be a string of 1 to 50 characters, got ''" in result.stderr
+        result = run_treadle(command, "--all", "--type", "", "--database-url", url)
+        assert result.exit_code == 2

@@ -27,3 +27,13 @@ def test_a_type_and_a_queue_cannot_be_given_together() -> None:
     result = run_treadle("stats", "films", "--queue", "mail")
     assert result.exit_code == 2
     assert "give a type or --queue, not both" in result.stderr
+
+
+def test_an_unknown_name_is_an_error(url: str, queue: JobQueue) -> None:
+    queue.enqueue("films")
+    queue.pause("films")
+    for arguments, noun in ((["filmz"], "job type"), (["--queue", "filmz"], "queue")):
+        result = run_treadle("stats", *arguments, "--database-url", url)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert f"there is no {noun} 'filmz'" in result.stderr
+        assert ("did you mean 'films'?" in result.stderr) == (noun == "job type")

@@ -1,6 +1,7 @@
 """treadle jobs: searches that go on by themselves, times, payload values and digits of ids."""
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,6 +10,7 @@ from psycopg import Connection
 
 from tests.support.commands import json_output_of, output_of, run_treadle
 from tests.support.screens import terminal
+from tests.support.workers import until
 from tests.web.test_search import HOSTILE, MATCHES, scatter
 from treadle import JobQueue
 
@@ -44,7 +46,8 @@ def test_progress_is_shown_and_ctrl_c_stops_a_search(connection: Connection[Any]
     scatter(connection, MATCHES * 20)
     connection.execute("vacuum analyze jobs")
     with terminal("jobs", "--search", "ord-1999", "--limit", "1000", columns=150, before=SMALL_STEPS) as screen:
-        screen.wait_for("Searched ", " of about 2,220 jobs, back to ", "Ctrl-C stops.")
+        progress = re.compile(r"Searched [0-9,]+ of about 2,220 jobs, back to .*; found [1-9][0-9]*\. Ctrl-C stops\.")
+        until(lambda: progress.search(screen.text()), screen.text)
         screen.press_ctrl_c()
         assert screen.wait_for_exit() == 130
         shown = screen.text()

@@ -9,6 +9,7 @@ from psycopg import Connection
 
 from tests.support.commands import json_output_of, output_of, run_treadle
 from tests.support.screens import terminal
+from tests.support.workers import drain
 from treadle import Job, JobQueue, Treadle
 from treadle.cli.details import split_error
 
@@ -37,10 +38,10 @@ def job_id(app: Treadle) -> UUID:
         return {"rows": rows, "session_id": "xyz"}
 
     handle = import_rows.enqueue(rows=5, password="hunter2")  # noqa: S106
-    app.run_worker(drain=True)
+    drain(app)
     with app.database.transaction() as connection:
         connection.execute("update treadle.jobs set run_at = clock_timestamp()")
-    app.run_worker(drain=True)
+    drain(app)
     return handle.id
 
 
@@ -207,7 +208,7 @@ def test_the_module_of_an_exception_stays_with_its_name(app: Treadle) -> None:
         raise TornFile("page 7\nis torn")
 
     handle = broken.enqueue()
-    app.run_worker(drain=True)
+    drain(app)
     said = output_of("show", handle.id)
     assert f"    {__name__}.TornFile: page 7\n    is torn\n" in said
     assert f"{__name__}.\n" not in said

@@ -9,6 +9,7 @@ from psycopg import Connection
 from tests.support.commands import json_output_of, output_of
 from tests.support.graphs import fan, insert_workflow, tangle
 from tests.support.screens import terminal
+from tests.support.workers import drain
 from treadle import Treadle, Workflow, ok_to_fail
 
 
@@ -48,7 +49,7 @@ def test_the_jobs_of_a_workflow_are_listed_layer_by_layer(app: Treadle) -> None:
         f"        ○ pending            book  {handle.steps['book'].id}",
         f"    2   ◌ blocked            shipment: ship  ← payment, book  {handle.steps['shipment'].id}",
     ]
-    app.run_worker(drain=True, concurrency=1)
+    drain(app, concurrency=1)
     lines = jobs_of(output_of("show", handle.id))
     assert lines[0] == "  3 jobs: 1 failed, 2 completed"
     assert re.fullmatch(r"  critical path, marked \*: 0\.\ds in [12] jobs?", lines[1])

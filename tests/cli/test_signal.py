@@ -6,6 +6,7 @@ import pytest
 from psycopg import Connection
 
 from tests.support.commands import json_output_of, output_of, run_treadle
+from tests.support.workers import drain
 from treadle import Status, Treadle, Workflow, WorkflowHandle, wait_for_signal
 
 
@@ -23,7 +24,7 @@ def handle(app: Treadle) -> WorkflowHandle:
     written = flow.add(write.call())
     flow.add(wait_for_signal("approved"), name="approval", after=written)
     enqueued = flow.enqueue()
-    app.run_worker(drain=True)
+    drain(app)
     return enqueued
 
 

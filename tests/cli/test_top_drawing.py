@@ -20,6 +20,7 @@ from treadle.cli.top.table import Table
 from treadle.words.changes import Action, ChangeResult, Pause
 from treadle.words.overview import Lane, Overview, Span, Total, WorkerRow
 from treadle.words.snapshot import JobSnapshot
+from treadle.words.stuck import GIL_HELD, OTHER_THREAD, Stuck
 
 NOW = datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
 
@@ -207,6 +208,28 @@ def test_a_lost_worker_is_marked() -> None:
         assert table._lines[1].plain.split() == ["gone", "manual", "claims", "0", "lost", "1m", "30s"]
 
     shown(table, body)
+
+
+@pytest.mark.parametrize(
+    ("job_type", "expected"),
+    [("gilhog", "blocked by gilhog at jobs.py:30"), (None, "blocked in resize at jobs.py:30")],
+)
+@pytest.mark.parametrize("width", [100, 150])
+def test_what_blocks_a_worker_is_visible(width: int, job_type: str | None, expected: str) -> None:
+    table = Table(WORKERS, "workers")
+    stack = (
+        f'{GIL_HELD}\n{OTHER_THREAD}\n  File "/srv/app/jobs.py", line 30, in resize\n  File "re.py", line 1, in sub\n'
+    )
+    stuck = Stuck(NOW, "blocked", UUID(int=1), job_type, stack)
+    worker = WorkerRow("web-1:4711:0", "web-1", 1, "1", ["a"], None, 10, NOW, NOW, True, None, 1)
+
+    async def body(app: One, pilot: Any) -> None:
+        table.show([WorkerNow(worker._replace(state="stuck", stuck=stuck), NOW + timedelta(seconds=90))])
+        line = table._lines[1].plain
+        assert expected[: 27 if width == 100 else 60] in line
+        assert "stuck 1m 30s" in line
+
+    shown(table, body, width)
 
 
 def overview(**changes: Any) -> Overview:

@@ -341,7 +341,7 @@ def test_jobs_with_times_that_python_cannot_represent_are_listed(
 @pytest.mark.parametrize(
     ("filters", "sentence"),
     [
-        ({"status": "broken"}, "status must be one of pending, .*held, got 'broken'"),
+        ({"status": "broken"}, "status must be one of pending, .*blocked, got 'broken'"),
         ({"job_type": ""}, "job type must be a string of 1 to 50 characters, got ''"),
         ({"queue": "q" * 51}, "queue must be"),
         ({"worker_id": "a\nb"}, "worker must not contain"),

@@ -10,13 +10,13 @@ from chaos.proxy import Proxy
 from psycopg import Connection
 
 from treadle import DatabaseUnreachable, Treadle
-from treadle.db.patience import Patience, patience
+from treadle.db.patience import ON_SCREEN, Patience, patience
 from treadle.db.queries import operations
 from treadle.db.queries.listing import get_clock
 from treadle.db.query import Query
-from treadle.words.errors import TooSlow
+from treadle.words.errors import TableLocked, TooSlow
 
-BRIEF = Patience(connection=0.4, answer=1.0, lock=0.4)
+BRIEF = Patience(connection=0.4, answer=1.0, lock=0.4, read_lock=0.1)
 
 
 def sleep(seconds: float) -> Query[None]:
@@ -92,6 +92,19 @@ def test_a_change_that_waits_for_a_lock_is_not_made(app: Treadle, connection: Co
         connection.execute("lock table pauses in access exclusive mode")
         asyncio.run(body())
     assert connection.execute("select count(*) from pauses").fetchone() == (0,)
+
+
+def test_a_read_that_waits_for_a_lock_says_so_before_it_is_slow(app: Treadle, connection: Connection[Any]) -> None:
+    async def body() -> None:
+        with patience(ON_SCREEN._replace(answer=60.0)):
+            await fails_with(TableLocked, "has locked a table", lambda: app.database.aread(read, 60))
+            await app.database.aread(get_clock())  # needs no table
+        await app.aclose()
+
+    read: Query[None] = Query("select from treadle.jobs limit 1", {}, lambda rows: None)
+    with connection.transaction():
+        connection.execute("lock table jobs in access exclusive mode")
+        asyncio.run(body())
 
 
 def test_it_reaches_tasks_that_are_started_within(app: Treadle) -> None:

@@ -2,11 +2,13 @@
 
 import asyncio
 import logging
+import time
 
 import pytest
 
+from treadle.db.own_connection import limited
 from treadle.db.query import Query
-from treadle.db.reconnecting import ReconnectingConnection
+from treadle.db.reconnecting import DatabaseUnavailable, ReconnectingConnection, open_connection
 
 
 def test_closing_it_after_a_statement_was_abandoned_logs_nothing(url: str, caplog: pytest.LogCaptureFixture) -> None:
@@ -24,3 +26,31 @@ def test_closing_it_after_a_statement_was_abandoned_logs_nothing(url: str, caplo
     for _ in range(5):
         asyncio.run(abandon_and_close())
     assert caplog.text == ""
+
+
+def test_an_answer_that_arrives_while_the_event_loop_is_blocked_is_in_time(url: str) -> None:
+    query: Query[None] = Query("select pg_sleep(0.1)", {}, lambda rows: None)
+
+    async def body() -> None:
+        connection = ReconnectingConnection(url, "treadle", "test", timeout=0.5)
+        await connection.run(query)
+        for steps in (1, 2, 10):  # before the statement was sent, and after it
+            work = asyncio.create_task(connection.run(query))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            time.sleep(0.7)  # noqa: ASYNC251 - a handler that blocks the event loop
+            await work
+        # A server that does not answer is still noticed, in time.
+        began = time.monotonic()
+        with pytest.raises(DatabaseUnavailable, match=r"no response within 0\.5 seconds"):
+            await connection.run(Query("select pg_sleep(30)", {}, list))
+        assert time.monotonic() - began < 10
+        await connection.close()
+        async with await open_connection(url, "test") as other:
+            with limited(other, 0.5):
+                asked = asyncio.create_task(other.execute("select pg_sleep(0.1)"))
+                await asyncio.sleep(0.01)
+                time.sleep(0.7)  # noqa: ASYNC251
+                await asked
+
+    asyncio.run(body())

@@ -1,15 +1,18 @@
 """The doctor as a whole: healthy servers, checks that fail, connections of the caller, and the command."""
 
+import ast
 import asyncio
 import json
 import re
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 from chaos.ledger import FOLDER
+from chaos.proxy import Proxy
 from psycopg import AsyncConnection, Connection
 from psycopg.conninfo import make_conninfo
 from psycopg_pool import ConnectionPool
@@ -21,6 +24,7 @@ from treadle import DatabaseUnreachable, Treadle, migrate
 from treadle.db.database import Database
 from treadle.db.embedded import embedded_url, leave
 from treadle.db.examination import aexamination, examination
+from treadle.db.queries.listing import get_clock
 from treadle.db.query import Query, QueryFailed
 from treadle.doctor import Finding, Severity, by_severity, worst
 from treadle.doctor import examine as doctor
@@ -228,6 +232,7 @@ def test_the_output_in_a_pipe_is_plain_text(own_url: str) -> None:
         connection.execute("alter table logs set unlogged")
         connection.execute("select register_worker(E'evil\\x1b[2J', '1 second', '{a}')")
         connection.execute("update workers set seen_at = clock_timestamp() - interval '1 hour'")
+        connection.execute("select register_worker('live', '1 hour', '{a}')")
     result = treadle("doctor", "--database-url", own_url)
     assert result.exit_code == 1
     assert "\x1b" not in result.stdout
@@ -239,3 +244,44 @@ def test_the_output_in_a_pipe_is_plain_text(own_url: str) -> None:
     assert lines[-1].endswith("other checks passed; --verbose shows them.")
     shown = treadle("doctor", "--verbose", "--database-url", own_url).stdout
     assert "ok        indexes: All indexes exist and are valid." in shown
+
+
+def test_a_server_that_does_not_answer_is_reported_in_seconds(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    proxy = Proxy(url)
+    app = Treadle(proxy.url, connect_timeout=2)
+    proxy.black_hole_everything(True)
+    began = time.monotonic()
+    with pytest.raises(DatabaseUnreachable, match="cannot reach PostgreSQL"):
+        examine(app.database)
+    assert time.monotonic() - began < 8
+    proxy.black_hole_everything(False)
+    # It stops in between, when the server's own time limit has no effect.
+    monkeypatch.setattr("treadle.db.examination.ANSWER_SECONDS", 0.2)
+    with examination(app.database, 0.2) as run:
+        run(get_clock())
+        proxy.go_silent()
+        with pytest.raises(DatabaseUnreachable, match="no answer within"):
+            run(get_clock())
+
+    async def body() -> None:
+        async with aexamination(app.database, 0.2) as run:
+            await run(get_clock())
+            proxy.go_silent()
+            with pytest.raises(DatabaseUnreachable, match="no answer within"):
+                await run(get_clock())
+
+    asyncio.run(body())
+    proxy.close()
+
+
+def test_findings_are_in_words_that_people_know() -> None:
+    """A lane is a term of the code. People know queues, job types and priorities."""
+    found = []
+    for path in (Path(doctor.__file__).parent).rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        docs = {id(each.value) for each in ast.walk(tree) if isinstance(each, ast.Expr)}
+        for each in ast.walk(tree):
+            if isinstance(each, ast.Constant) and isinstance(each.value, str) and id(each) not in docs:
+                is_sentence = " " in each.value and re.search(r"(?<![._])\blanes?\b", each.value)
+                found += [f"{path.name}: {each.value}"] if is_sentence else []
+    assert not found

@@ -97,10 +97,10 @@ def rate(completed: int, errors: int, past_completed: int, past_errors: int) -> 
         (rate(11, 9, 10_000, 0), Severity.OK),
         (rate(15, 10, 40, 10), Severity.OK),
         # Without a past.
-        (rate(0, 30, 0, 0), Severity.NOTE),
+        (rate(0, 30, 0, 0), Severity.WARNING),
         (rate(20, 10, 0, 0), Severity.OK),
         # It always fails.
-        (rate(0, 100, 0, 1_000), Severity.OK),
+        (rate(0, 100, 0, 1_000), Severity.NOTE),
     ],
 )
 def test_only_a_clear_rise_is_reported(counted: FailureRate, expected: Severity) -> None:

@@ -196,15 +196,15 @@ def test_lanes_that_nobody_opens_are_found(url: str, connect: Connect) -> None:
     waiting = connection.execute("select id from jobs where status = 'pending' order by run_at, id").fetchall()
     assert (found.level, found.title) == (
         Severity.WARNING,
-        "Jobs wait for limits that have room, and nobody opens their lanes.",
+        "Jobs wait for limits that have room, and no worker claims them.",
     )
-    assert found.detail.startswith("sync: 1 lane parked for 10m 0")
+    assert found.detail.startswith("sync: jobs of 1 combination of queue, type and priority have waited for 10m 0")
     assert any(str(each[0]) in found.detail for each in waiting)
     connection.execute("update limits set amount = 0")
     assert_ok(url, "unopened_limits")
     connection.execute("update limits set amount = 1")
     # The remedy helps.
-    connection.execute(found.remedy.partition("Open the lanes: ")[2].partition("\n")[0].encode())
+    connection.execute(found.remedy.partition("To let workers claim them: ")[2].partition("\n")[0].encode())
     assert_ok(url, "unopened_limits")
     assert len(claim(connection)) == 1
     assert claim(connection) == []

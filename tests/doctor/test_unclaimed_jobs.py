@@ -85,7 +85,7 @@ def test_a_job_in_a_lane_that_is_not_listed_is_found(
     found = get_finding(url, "hidden_jobs")
     assert found.level is Severity.WARNING
     assert found.detail.startswith("mail in queue it's, priority 7: due for 10m 0")
-    assert found.detail.endswith(f" (job {job}); its lane is not searched")
+    assert found.detail.endswith(f" (job {job}); claims do not look at its queue, type and priority")
     connection.execute(found.remedy.splitlines()[1].encode())
     assert_ok(url, "hidden_jobs")
     assert [str(each.id) for each in queue.claim(["mail"], queues=["it's"])] == [job]
@@ -99,7 +99,7 @@ def test_a_job_in_a_lane_that_is_idle_is_found(
         "insert into lanes (queue, job_type, priority, idle_xid) values ('it''s', 'mail', 7, pg_current_xact_id())"
     )
     found = get_finding(url, "hidden_jobs")
-    assert found.detail.endswith("; its lane is not searched")
+    assert found.detail.endswith("; claims do not look at its queue, type and priority")
     connection.execute(found.remedy.splitlines()[1].encode())
     assert_ok(url, "hidden_jobs")
 

@@ -44,6 +44,19 @@ def test_a_worker_that_missed_its_lease_is_found(url: str, connection: Connectio
     assert_ok(url, "silent_workers", AT_ONCE)
 
 
+@pytest.mark.parametrize("declared", [False, True])
+def test_it_is_critical_if_the_last_worker_was_lost(url: str, connection: Connection[Any], declared: bool) -> None:
+    assert_ok(url, "no_workers")
+    lose_worker(connection)
+    if declared:
+        connection.execute("select recover_lost_workers()")
+    found = get_finding(url, "no_workers")
+    assert found.level is Severity.CRITICAL
+    assert found.detail.startswith("the last one was gone: last heartbeat 1m")
+    connection.execute("select register_worker('live', '1 hour', '{a}')")
+    assert_ok(url, "no_workers")
+
+
 def test_a_lost_worker_that_still_has_jobs_is_found(url: str, connection: Connection[Any], queue: JobQueue) -> None:
     queue.enqueue_many("a", [{}, {}])
     queue.claim(["a"])
@@ -254,6 +267,25 @@ def level(found: list[Finding]) -> Severity:
 )
 def test_a_missing_heartbeat_has_the_right_severity(changes: dict[str, Any], expected: Severity) -> None:
     assert check_workers(CONTEXT, [WORKER._replace(**changes)])[0].level is expected
+
+
+def test_the_remedy_names_every_worker_that_was_stopped() -> None:
+    now = datetime(2030, 1, 1, tzinfo=UTC)
+    stopped = Stuck(now - timedelta(seconds=20), "stopped", None, None, None)
+    stuck = [
+        WORKER._replace(stuck=stopped, now=now, host=host, pid=pid) for host, pid in (("a", 7), ("a", 8), ("b", 9))
+    ]
+    found = check_workers(CONTEXT, stuck)[3]
+    assert found.title == ("3 workers were stopped: they keep their jobs, but neither claim nor start nor finish any.")
+    assert found.remedy == (
+        "To let them continue on a: kill -CONT 7 8; on b: kill -CONT 9. "
+        "To replace the processes on a: kill -9 7 8; on b: kill -9 9; their jobs run again."
+    )
+    blocked = stuck[0]._replace(stuck=stopped._replace(kind="blocked", stack='  File "a.py", line 1, in a\n'))
+    found = check_workers(CONTEXT, [blocked])[3]
+    assert found.title.startswith("The event loop of a worker does not run: it keeps its jobs, but neither claims nor")
+    assert "the whole stack" in found.remedy
+    assert check_workers(CONTEXT, [blocked, *stuck])[3].title.startswith("4 workers are stuck: they keep")
 
 
 @pytest.mark.parametrize(

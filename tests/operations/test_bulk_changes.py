@@ -14,7 +14,7 @@ from tests.support.workers import one
 from treadle import InvalidArgument, JobQueue, Status, Treadle
 from treadle.db.queries import listing as listing_queries
 from treadle.operations import bulk
-from treadle.operations.bulk import Change, Counts, acount, count
+from treadle.operations.bulk import Change, Confirmed, Counts, acount_to_confirm, count, count_to_confirm
 from treadle.words.changes import Action
 from treadle.words.listing import JobFilter
 from treadle.words.overview import Total
@@ -224,12 +224,57 @@ def test_a_change_can_be_made_asynchronously(app: Treadle, queue: JobQueue) -> N
 
     async def both() -> tuple[Any, list[Counts]]:
         try:
-            counted = await acount(app.database, JobFilter(), RETRY)
+            counted, _ = await acount_to_confirm(app.database, JobFilter(), RETRY)
             return counted, [counts async for counts in Change(app.database, JobFilter(status="failed"), RETRY, "ada")]
         finally:
             await app.aclose()
 
     assert asyncio.run(both()) == (Total(25, exact=True), [Counts(10), Counts(20), Counts(25)])
+
+
+@pytest.mark.parametrize("status", ["pending", "failed", None])
+def test_what_came_after_somebody_looked_is_not_changed(app: Treadle, queue: JobQueue, status: str | None) -> None:
+    def add(number: int) -> None:
+        if status == "failed":
+            add_failed_jobs(queue, number)
+        else:
+            queue.enqueue_many("a", [{}] * number)
+
+    add(25)
+    total, seen = count_to_confirm(app.database, JobFilter(status=status), DELETE)
+    assert (total, seen.jobs) == (Total(25, exact=True), 25)
+    add(15)
+    deletion = Change(app.database, JobFilter(status=status), DELETE, "ada")
+    deletion.confirmed = seen._replace(jobs=None)
+    *_, done = deletion
+    assert done == Counts(25)
+
+
+def test_no_more_jobs_are_changed_than_somebody_confirmed(app: Treadle, queue: JobQueue) -> None:
+    add_failed_jobs(queue, 15)
+    queue.enqueue_many("a", [{}] * 12)
+    _, seen = count_to_confirm(app.database, JobFilter(status="pending"), DELETE)
+    change(app, RETRY, status="failed")
+    deletion = Change(app.database, JobFilter(status="pending"), DELETE, "ada")
+    deletion.confirmed = seen
+    *_, done = deletion
+    assert (done, queue.counts()[Status.PENDING]) == (Counts(12), 15)
+
+
+def test_a_cursor_remembers_how_many_jobs_may_be_changed(app: Treadle, queue: JobQueue) -> None:
+    queue.enqueue_many("a", [{}] * 30)
+
+    async def chunks() -> list[int]:
+        done: list[int] = []
+        after = None
+        while after is not None or not done:
+            given = app.database, JobFilter(status="pending"), CANCEL, "ada", None, None, after
+            counts, after = await bulk.achange_chunk(*given, None if after else uuid.uuid4(), Confirmed(None, 17))
+            done.append(counts.done)
+        await app.aclose()
+        return done
+
+    assert asyncio.run(chunks()) == [10, 7]
 
 
 @pytest.fixture

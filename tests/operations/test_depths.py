@@ -11,7 +11,7 @@ from psycopg import Connection
 
 from tests.conftest import Connect
 from tests.support.buffers import buffers
-from tests.support.workers import one
+from tests.support.workers import one, until
 from treadle import JobQueue, Status, Treadle
 from treadle.db.queries.operations import count_depths
 from treadle.db.queries.overview import get_depths
@@ -56,7 +56,7 @@ def test_a_lane_of_7000_among_60_others_is_exact_every_time(app: Treadle, connec
     for nth in range(60):
         add(connection, f"t{nth}", 20)
     add(connection, "many", 7000)
-    add_finished(connection, 100_000)
+    add_finished(connection, 25_000)
     seen = [overview(app.database) for _ in range(10)]
     depths = [{each.job_type: (each.depth, each.exact) for each in looked.lanes} for looked in seen]
     assert [each["many"] for each in depths] == [(7000, True)] * 10
@@ -109,7 +109,7 @@ def test_an_estimate_follows_what_is_claimed_enqueued_and_pruned(
     app: Treadle, queue: JobQueue, connection: Connection[Any]
 ) -> None:
     add(connection, "many", 32_000)
-    add_finished(connection, 25_000)
+    add_finished(connection, 37_000)
     count(connection)
     queue.claim(["many"], batch_size=3000)
     queue.enqueue_many("many", [{}] * 1500)
@@ -117,7 +117,7 @@ def test_an_estimate_follows_what_is_claimed_enqueued_and_pruned(
     count(connection)
     seen = overview(app.database)
     assert seen.lanes[0].depth == 30_500
-    assert seen.totals[Status.COMPLETED].jobs == 25_000 - 12_345
+    assert seen.totals[Status.COMPLETED].jobs == 37_000 - 12_345
     assert seen.totals[Status.CLAIMED] == Total(3000, exact=True)
 
 
@@ -160,28 +160,32 @@ def test_counting_continues_where_the_last_call_ended(app: Treadle, connection: 
 def test_a_lane_that_is_no_longer_deep_is_counted_again_by_who_looks(
     app: Treadle, queue: JobQueue, connection: Connection[Any]
 ) -> None:
-    add(connection, "many", 21_000)
+    add(connection, "many", 26_000)
     count(connection)
     assert not lane(app, "many").exact
     queue.claim(["many"], batch_size=6000)
+    assert lane(app, "many").depth == 26_000, "an estimate, until a worker counts again"
+    count(connection)
+    assert lane(app, "many")[3:5] == (20_000, True), "the estimate of a lane that is hardly deep is soon wrong"
+    queue.claim(["many"], batch_size=5000)
     count(connection)
     assert lane(app, "many")[3:5] == (15_000, True)
     assert one(connection, "select count(*) from depths") == 0
 
 
 def test_an_old_count_is_used_only_if_there_is_no_better_one(app: Treadle, connection: Connection[Any]) -> None:
-    """Nobody works for an hour: a lane that can be counted is counted, the number of another shows its age."""
+    """Nobody works for a minute: a lane that can be counted is counted, the number of another shows its age."""
     add(connection, "some", 24_000)
-    add(connection, "many", 90_000)
+    add(connection, "many", 60_000)
     count(connection)
-    connection.execute("update depths set counted_at = counted_at - interval '1 hour'")
+    connection.execute("update depths set counted_at = counted_at - interval '31 seconds'")
     connection.execute("delete from jobs where id in (select id from jobs where job_type = 'some' limit 1000)")
     seen = overview(app.database)
     many, some = seen.lanes
     assert (some.depth, some.exact) == (23_000, True)
-    assert (many.depth, many.exact) == (90_000, False)
+    assert (many.depth, many.exact) == (60_000, False)
     assert many.counted_at is not None
-    assert seen.at - many.counted_at > timedelta(minutes=59)
+    assert seen.at - many.counted_at > timedelta(seconds=30)
 
 
 def test_counting_waits_for_ten_times_as_long_as_it_took(connection: Connection[Any]) -> None:
@@ -223,7 +227,7 @@ def test_page_metrics_and_command_line_show_the_same_numbers(app: Treadle, conne
 
 
 def test_the_cost_is_bounded(connection: Connection[Any]) -> None:
-    """In buffers: with ten times as many jobs, it is about the same."""
+    """In buffers: with four times as many jobs, it is about the same."""
     reads = ("select * from find_depths()", "select * from count_statuses()")
 
     def costs() -> list[int]:
@@ -235,8 +239,8 @@ def test_the_cost_is_bounded(connection: Connection[Any]) -> None:
     add(connection, "a", 30_000)
     add_finished(connection, 30_000)
     before = costs()
-    add(connection, "a", 200_000)
-    add_finished(connection, 300_000)
+    add(connection, "a", 90_000)
+    add_finished(connection, 90_000)
     after = costs()
     assert after[0] < before[0] + 100
     assert after[1] < before[1] + 200, "as many segments as there are tens of thousands of jobs"
@@ -244,7 +248,7 @@ def test_the_cost_is_bounded(connection: Connection[Any]) -> None:
 
 
 def test_recent_failures_are_found_without_the_older_ones(connection: Connection[Any]) -> None:
-    add_finished(connection, 20_000, "failed")
+    add_finished(connection, 10_000, "failed")
     connection.execute("update jobs set finished_at = finished_at - interval '1 day' where finished_at < now()")
     connection.execute("vacuum analyze jobs")
     query = find_failed_jobs(3600, 500)
@@ -261,17 +265,19 @@ def test_an_open_snapshot_does_not_make_counting_slower(connect: Connect, queue:
     before = [buffers(connection, each) for each in reads]
     old.execute("begin isolation level repeatable read")
     old.execute("select 1 from jobs limit 1")
-    for _ in range(6):
+    for _ in range(4):  # less than a segment
         queue.enqueue_many("a", [{}] * 2000)
         queue.claim(["a"], batch_size=2000)
         connection.execute("delete from jobs where status = 'claimed'")
-    connection.execute("select tick('0')")
-    connection.execute("select tick('0')")
-    count(connection, times=2)
-    after = [buffers(connection, each) for each in reads]
+
+    def costs_as_before() -> bool:
+        connection.execute("select tick('0')")
+        count(connection, times=2)
+        return all(buffers(connection, each) < cost + 120 for each, cost in zip(reads, before, strict=True))
+
+    # A floor also waits for the open transactions of other tests, in other databases of the server.
+    until(costs_as_before)
     old.execute("rollback")
-    assert after[0] < before[0] + 100
-    assert after[1] < 2 * before[1]
 
 
 def test_the_depth_of_each_minute_is_kept(app: Treadle, queue: JobQueue, connection: Connection[Any]) -> None:

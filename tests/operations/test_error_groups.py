@@ -10,6 +10,7 @@ from psycopg import Connection
 from tests.conftest import Connect
 from tests.support.error_groups import count_now, fail, groups
 from tests.support.waiting import until_waiting_for_lock
+from tests.support.workers import drain
 from treadle import JobQueue, Treadle
 from treadle.operations.error_groups import get_details, get_groups
 from treadle.words.status import Status
@@ -51,7 +52,7 @@ def test_real_workers_count_exceptions_timeouts_and_versions(url: str) -> None:
     for n in range(5):
         broken.enqueue(n)
     slow.enqueue()
-    app.run_worker(drain=True)
+    drain(app)
     found = groups(app)
     assert found["ValueError: order <number> is gone"].failures == 5
     assert found["ValueError: order <number> is gone"].versions == ["v7"]

@@ -3,11 +3,13 @@
 import asyncio
 import json
 import re
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from chaos.proxy import Proxy
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 from psycopg import Connection
@@ -181,6 +183,30 @@ def test_the_page_says_that_the_database_is_down_and_is_read_once_in_some_second
         await gone.aclose()
 
     asyncio.run(body())
+
+
+def test_the_page_does_not_wait_for_a_server_that_does_not_answer(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page, "CACHE_SECONDS", 0.0)
+    monkeypatch.setattr(page, "READ_SECONDS", 0.2)
+    proxy = Proxy(url)
+
+    async def body() -> None:
+        app = Treadle(proxy.url, pool_size=1)
+        shown = MetricsPage(app.database)
+        with monkeypatch.context() as patient:
+            patient.setattr(page, "READ_SECONDS", 30.0)
+            assert "\ntreadle_up 1\n" in await shown.text()
+        proxy.go_silent()
+        began = time.monotonic()
+        for _ in range(2):
+            assert (await shown.text()).splitlines()[2:] == ["treadle_up 0"]
+        # Cancelling the statement would take 5 seconds.
+        assert time.monotonic() - began < 2.5
+        proxy.cut()
+        await app.aclose()
+
+    asyncio.run(body())
+    proxy.close()
 
 
 def test_viewers_of_the_dashboard_read_the_metrics(site: Site) -> None:

@@ -49,6 +49,23 @@ def test_the_list_of_types_has_the_numbers_of_the_tables(
     assert done.failure_share == pytest.approx(done.errors / (done.errors + done.completed))
 
 
+def test_a_pause_of_a_type_touches_only_the_queues_where_it_has_jobs(app: Treadle, queue: JobQueue) -> None:
+    queue.enqueue("films", queue="slow")
+    queue.enqueue("mail", queue="slow")
+    queue.enqueue("mail", queue="quick")
+    queue.pause("films")
+    found = {each.queue: each.partly_paused for each in get_places(app.database, "queue").places}
+    assert found == {"slow": True, "quick": False}
+    queue.resume("films")
+    queue.pause(queue="slow")
+    found = {each.job_type or "": each.partly_paused for each in get_places(app.database, "type").places}
+    assert found == {"films": False, "mail": True}  # all films are paused
+    queue.resume(queue="slow")
+    queue.pause(queue="quick")
+    found = {each.job_type or "": each.partly_paused for each in get_places(app.database, "type").places}
+    assert found == {"films": False, "mail": True}
+
+
 def test_the_list_of_queues_adds_up_its_types(app: Treadle, queue: JobQueue, connection: Connection[Any]) -> None:
     add_minutes(connection, 30)
     queue.enqueue_many("type1", [{}] * 3, queue="queue1")

@@ -197,6 +197,12 @@ PAUSE = Pause("mail", None, PAUSED_AT, "ada", "broken")
             "/jobs?status=pending&type=mail&queue=default",
         ),
         (
+            {"workers": [WORKER._replace(seen=100.0), WORKER._replace(worker_id="w2", seen=20.0, lost=1.0)]},
+            Severity.CRITICAL,
+            "No worker is running: the last one, w2, was last seen 20s ago.",
+            "/workers",
+        ),
+        (
             {"lanes": [LANE._replace(due=29)], "workers": [WORKER._replace(job_types=[])]},
             Severity.OK,
             "All is well.",
@@ -238,6 +244,12 @@ PAUSE = Pause("mail", None, PAUSED_AT, "ada", "broken")
             Severity.CRITICAL,
             "Worker w1 is stuck: its event loop has not run for 10m 00s, blocked by a job of type film.",
             "/workers",
+        ),
+        (
+            {"rates": [RATE._replace(past_completed=0, past_errors=0)]},
+            Severity.WARNING,
+            "mail fails in 90% of 100 attempts.",
+            "/jobs?status=failed&type=mail",
         ),
         (
             {"rates": [RATE]},

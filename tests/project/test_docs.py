@@ -4,10 +4,12 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.support.forks import Forks
 from treadle import JobQueue
 
 ROOT = Path(__file__).parents[2]
@@ -74,11 +76,18 @@ EXPECTED: dict[str, str | re.Pattern[str]] = {
 }
 
 
-def run(code: list[str], url: str) -> str:
-    environment = os.environ | {"TREADLE_DATABASE_URL": url, "TREADLE_TEST_URL": os.environ["TREADLE_TEST_SERVER"]}
-    done = subprocess.run(
-        [sys.executable, *code], check=False, capture_output=True, text=True, timeout=60, env=environment
+@pytest.fixture(scope="module")
+def forks() -> Iterator[Forks]:
+    forks = Forks(
+        "pydantic.fields", "treadle.app", "treadle.queue", "treadle.worker.executor", "treadle.worker.maintenance"
     )
+    yield forks
+    forks.close()
+
+
+def run(forks: Forks, *code: str, url: str) -> str:
+    environment = os.environ | {"TREADLE_DATABASE_URL": url, "TREADLE_TEST_URL": os.environ["TREADLE_TEST_SERVER"]}
+    done = forks.run(*code, folder=ROOT, environment=dict(environment))
     assert done.returncode == 0, done.stderr
     # Failed attempts are logged to standard error, with their traceback.
     failed = re.sub(r"^Traceback .*\n(?:  .*\n)*.*\n\n?", "", done.stderr, flags=re.MULTILINE)
@@ -87,8 +96,8 @@ def run(code: list[str], url: str) -> str:
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: str(path.name))
-def test_an_example_prints_the_expected_output(example: Path, url: str) -> None:
-    output, expected = run([str(example)], url), EXPECTED[example.name]
+def test_an_example_prints_the_expected_output(forks: Forks, example: Path, url: str) -> None:
+    output, expected = run(forks, str(example), url=url), EXPECTED[example.name]
     assert output == expected if isinstance(expected, str) else expected.fullmatch(output), output
 
 
@@ -97,10 +106,10 @@ def readme_code() -> str:
     return str(code)
 
 
-def test_the_code_in_the_readme_works(url: str, queue: JobQueue) -> None:
+def test_the_code_in_the_readme_works(forks: Forks, url: str, queue: JobQueue) -> None:
     code = readme_code()
     assert len([line for line in code.splitlines() if line.strip()]) <= 20
-    assert run(["-c", code], url) == "7.png\n"
+    assert run(forks, "-c", code, url=url) == "7.png\n"
     assert [job.data["picture"] for job in queue.list(status="completed", job_type="thumbnail").jobs] == [8, 7]
     assert len(queue.list(status="completed", job_type="invoice").jobs) == 99 + 1
 

@@ -55,9 +55,9 @@ def test_an_example_names_the_packages_that_it_imports(example: Path) -> None:
         assert {canonicalize_name(each) for each in distributions[module]} & installed, module
 
 
-def test_an_example_runs_without_any_setting(tmp_path: Path) -> None:
+def test_an_example_runs_without_any_setting(project_folder: Path) -> None:
     """On the embedded server, like all in `make integrations`. It is the one that opens a connection itself."""
-    run_example(ThisEnvironment(), EXAMPLES[1], tmp_path / "example")
+    run_example(ThisEnvironment(), EXAMPLES[1], project_folder / "example")
 
 
 def test_treadle_is_installed_from_the_wheel() -> None:

@@ -47,8 +47,8 @@ def test_the_package_has_a_version() -> None:
 
 def test_every_query_file_is_used() -> None:
     source = "".join(path.read_text() for path in (ROOT / "src" / "treadle").rglob("*.py"))
-    for path in (ROOT / "src" / "treadle" / "sql" / "queries").iterdir():
-        assert re.search(rf'(statement|_found)\("{path.stem}"', source), f"{path.name} is not used"
+    used = set(re.findall(r'(?:statement|_found)\("([^"]+)"', source))
+    assert {path.stem for path in (ROOT / "src" / "treadle" / "sql" / "queries").iterdir()} <= used
 
 
 def test_no_placeholder_is_inside_quotes() -> None:
@@ -65,7 +65,7 @@ def test_source_files_have_at_most_400_lines() -> None:
 
 def test_every_module_has_a_docstring() -> None:
     for path in [*(ROOT / "src").rglob("*.py"), *(ROOT / "tests").rglob("test_*.py")]:
-        assert ast.get_docstring(ast.parse(path.read_text())), f"{path} has no docstring"
+        assert re.match(r'(#.*\n)*"""[^"\s]', path.read_text()), f"{path} has no docstring"
 
 
 def test_the_wheel_builds_installs_and_works(tmp_path: Path) -> None:

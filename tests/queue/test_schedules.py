@@ -190,6 +190,7 @@ def test_only_what_is_due_and_the_next_one_are_found(put: Put, connection: Conne
     assert 3590 < rows[2][1] <= 3600
 
 
+@pytest.mark.fresh_database
 @pytest.mark.parametrize("due", [0, 10])
 def test_a_look_costs_the_same_however_many_schedules_there_are(connection: Connection[Any], due: int) -> None:
     connection.execute(

@@ -253,7 +253,7 @@ def test_debounce_limit_is_the_longest_wait(queue: JobQueue, connection: Connect
         ({"throttle": "often"}, 'throttle must be a number from 1 to 1,000 per period, such as "1 per 5m", got'),
         ({"delay": 1e12}, "delay must be at most 100 years"),
         ({"expires": 1e12}, "expires must be at most 100 years"),
-        ({"throttle": "1 per blue"}, "the period of throttle must be a timedelta, seconds, or a string such as"),
+        ({"throttle": "1 per blue"}, "the period of throttle must be a duration such as"),
         ({"throttle": "2000 per 1m"}, "throttle must be a number from 1 to 1,000"),
         ({"debounce": "10s", "throttle": "1 per 5m"}, "debounce cannot be used with throttle"),
         ({"debounce": "10s", "debounce_limit": "5s"}, "debounce_limit must not be shorter than debounce"),

@@ -54,7 +54,7 @@ def test_content_that_is_too_large_is_refused(url: str, connection: Connection[A
 def test_invalid_store_options_are_refused(url: str) -> None:
     with pytest.raises(InvalidArgument, match='store_limit must be a number of bytes or a string such as "512MB"'):
         Treadle(url, store_limit="much")
-    with pytest.raises(InvalidArgument, match="store_grace must be a timedelta"):
+    with pytest.raises(InvalidArgument, match="store_grace must be a duration such as"):
         Treadle(url, store_grace="long")
     with pytest.raises(InvalidArgument, match=r'store must be a URL such as "file:///var/lib/blobs".*got \'blobs\''):
         Treadle(url, store="blobs")

@@ -35,10 +35,18 @@ def json_output_of(*arguments: object, **more: str) -> list[Any]:
 
 
 def run_in_process(*arguments: object, before: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
-    """`before` is Python code that runs first in the process, for example to shorten what it does."""
-    command = [TREADLE, *map(str, arguments)]
-    if before:
-        command = [sys.executable, "-c", f"{before}\nfrom treadle.cli import main\nmain()", *map(str, arguments)]
     return subprocess.run(
-        command, capture_output=True, text=True, timeout=120, check=False, env=os.environ | environment
+        command_line(*arguments, before=before),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env=os.environ | environment,
     )
+
+
+def command_line(*arguments: object, before: str = "") -> list[str]:
+    """`before` is Python code that runs first in the process, for example to shorten what it does."""
+    if before:
+        return [sys.executable, "-c", f"{before}\nfrom treadle.cli import main\nmain()", *map(str, arguments)]
+    return [TREADLE, *map(str, arguments)]

@@ -8,6 +8,7 @@ import httpx
 from starlette.types import ASGIApp
 
 from treadle import Treadle
+from treadle.web.dashboard.pages.live.readings import finish_reads
 
 VIEWER = "the secret of the viewers"
 OPERATOR = "the secret of the operators"
@@ -38,6 +39,7 @@ class Site:
         return self._runner.run(coroutine)
 
     def close(self) -> None:
+        self.run(finish_reads())
         self.run(self._app.database.aclose())
         self._runner.close()
 

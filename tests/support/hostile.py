@@ -59,6 +59,7 @@ def fill(connection: Connection[Any], texts: list[str] | None = None) -> list[UU
         _add_limits(connection, text)
         _add_error_group(connection, job, text)
         ids.append(job)
+    connection.execute("select pause(%s), pause(null, %s)", [PLACE, PLACE])  # else there is no such type and queue
     return ids
 
 

@@ -11,10 +11,10 @@ import termios
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
 import pyte
 
+from tests.support.commands import command_line
 from tests.support.workers import ROOT, until
 
 # Makes the terminal the controlling one of the session, so that Ctrl-C sends SIGINT.
@@ -125,10 +125,7 @@ def terminal(
 ) -> Iterator[Terminal]:
     """`treadle …` in a terminal. `before` is Python code that runs first in its process, for example to shorten time
     limits."""
-    command = [str(Path(sys.executable).parent / "treadle"), *arguments]
-    if before:
-        command = [sys.executable, "-c", f"{before}\nfrom treadle.cli import main\nmain()", *arguments]
-    opened = Terminal(command, columns, rows, **environment)
+    opened = Terminal(command_line(*arguments, before=before), columns, rows, **environment)
     try:
         yield opened
     finally:

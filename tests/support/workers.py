@@ -86,6 +86,15 @@ def run(
     return asyncio.run(both())
 
 
+def drain(app: Treadle, **options: Any) -> None:
+    """As app.run_worker(drain=True), but with its keeper in this process."""
+
+    async def body(worker: Worker) -> None:
+        await worker.drained()
+
+    run(app, body, drain=True, **options)
+
+
 def result_of(app: Treadle, job: Any, **arguments: Any) -> Any:
     """Enqueue one job, run it, and return its result."""
 

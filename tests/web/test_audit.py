@@ -2,19 +2,25 @@
 
 import re
 import uuid
+from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from psycopg import Connection
 
+import treadle
 from tests.conftest import Connect
 from tests.support.buffers import buffers
 from tests.support.dashboards import OPERATOR, VIEWER, Browser, Site
+from tests.support.error_groups import count_now, fail
+from tests.support.web import Server, messages
 from tests.support.workers import one
 from treadle import JobQueue, Treadle
 from treadle.db.queries.operations import change_jobs, find_acts, find_audit
 from treadle.operations.bulk import Change
-from treadle.words.changes import Action, AuditFilter
+from treadle.web.dashboard.pages.live import readings
+from treadle.words.changes import AUDIT_ACTIONS, Action, AuditFilter
 from treadle.words.listing import JobFilter
 
 
@@ -32,7 +38,7 @@ def program(site: Site) -> Browser:
 def rows(operator: Browser, path: str = "/audit") -> list[str]:
     answer = operator.send("GET", path)
     assert answer.status_code == 200, answer.text
-    return re.findall(r'<tr>\n<th scope="row">.*?</tr>', answer.text, re.DOTALL)
+    return re.findall(r'<tr(?: id="act-\d+")?>\n<th scope="row">.*?</tr>', answer.text, re.DOTALL)
 
 
 def test_a_change_of_many_jobs_is_one_line(operator: Browser, app: Treadle, queue: JobQueue) -> None:
@@ -109,6 +115,70 @@ def test_the_api_has_acts_too(program: Browser, queue: JobQueue) -> None:
     assert (found["jobs"], len(found["examples"]), found["first"]["act"]) == (30, 20, act)
     assert len(program.send("GET", f"/api/audit?act={act}").json()["changes"]) == 30
     assert program.send("GET", "/api/acts?action=retry").json() == {"acts": [], "next": None}
+
+
+def test_every_action_of_the_audit_can_be_chosen(
+    operator: Browser, app: Treadle, queue: JobQueue, connection: Connection[Any]
+) -> None:
+    """Of each function that writes to the audit, all that it writes."""
+    first, second = queue.enqueue_many("films", [{}] * 2)
+    for action, job in (("priority", first), ("cancel", first), ("retry", first), ("run_now", second)):
+        connection.execute("update jobs set run_at = now() + interval '1 hour' where id = %s", [second])
+        connection.execute(
+            "select operate(%s, %s, 'ada', p_priority => %s)", [action, [job], 7 if action[0] == "p" else None]
+        )
+    connection.execute("select operate('cancel', %s, 'ada')", [[first]])
+    connection.execute("select operate('delete', %s, 'ada')", [[first]])
+    fail(queue, ["no"], "mail")
+    count_now(app)
+    for statement in (
+        "select pause('films'), resume('films')",
+        "select set_limit('few', 3, p_job_type => 'films'), reset_limit('few')",
+        "select put_schedule('nightly', 'films', '0 3 * * *')",
+        *(f"select operate_schedule('{each}', 'nightly')" for each in ("pause", "resume", "run", "delete")),
+        "select mute_errors(id), mute_errors(id, false) from error_groups",
+    ):
+        connection.execute(statement)
+    written = {row[0] for row in connection.execute("select distinct action from audit")}
+    assert written == set(AUDIT_ACTIONS) - {"concurrency", "reset concurrency", "signal"}
+    page = operator.get("/audit").text
+    assert all(f'<option value="{each}">' in page for each in (*written, "concurrency", "reset concurrency", "signal"))
+    assert "<strong>add or change schedule</strong>" in page
+    assert ">put schedule<" not in page
+    writers = {
+        path.stem
+        for path in (Path(treadle.__file__).parent / "sql/functions").rglob("*.sql")
+        if "into treadle.audit" in path.read_text()
+    }
+    assert writers == {
+        *("operate", "set_paused", "set_limit", "reset_limit", "put_schedule", "operate_schedule", "mute_errors"),
+        *("set_concurrency", "send_signal"),
+    }
+
+
+def test_times_are_written_as_everywhere_else(operator: Browser, program: Browser, connection: Connection[Any]) -> None:
+    connection.execute("select pause('films'), pause('mail')")
+    connection.execute("update audit set at = now() - interval '3 hours' where job_type = 'films'")
+    for since in ("2h", "7200s"):
+        (found,) = program.send("GET", f"/api/acts?since={since}").json()["acts"]
+        assert found["first"]["job_type"] == "mail"
+        assert len(rows(operator, f"/audit?since={since}")) == 1
+    answer = program.send("GET", "/api/acts?since=yesterday")
+    assert answer.status_code == 400
+    assert "since must be a time such as" in answer.json()["error"]
+
+
+def test_the_list_is_live(dashboard: Server, queue: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readings, "SECONDS", 0.1)
+    page = httpx.get(f"{dashboard.url}/audit").text
+    assert 'data-live="/live/audit"' in page
+    assert "data-live" not in httpx.get(f"{dashboard.url}/audit?before=7").text
+    with httpx.stream("GET", f"{dashboard.url}/live/audit?action=pause", timeout=60) as response:
+        updates = messages(response)
+        assert "No matching changes" in next(updates).data["html"]["audit"]
+        queue.pause("films")
+        changed = next(each for each in updates if each.data["html"])
+    assert "<strong>pause</strong>" in changed.data["html"]["audit"]
 
 
 # Once
@@ -216,4 +286,9 @@ def test_a_resume_is_confirmed(operator: Browser, viewer: Browser, connection: C
     assert "Paused by <strong>ada</strong>" in page
     assert "hunter2" not in page
     assert "It is not paused." in operator.send("GET", "/resume?job_type=films").text
+    # As in the list of jobs.
+    assert "Paused by <strong>ada</strong>" in operator.send("GET", "/resume?type=films&queue=slow").text
+    assert "Resume nope" in operator.send("GET", "/resume?type=nope").text
+    assert 'name="job_type" value="films"' in operator.send("GET", "/pause?type=films").text
+    assert operator.send("GET", "/resume?type=films&job_type=mail").status_code == 400
     assert viewer.send("GET", "/resume?job_type=films&queue=slow").status_code == 403

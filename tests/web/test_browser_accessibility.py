@@ -5,11 +5,11 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 from psycopg import Connection
 
 from tests.queue.test_limits import claim, limit
+from tests.support.accessibility import violations
 from tests.support.browser import Visit
 from tests.support.graphs import fan, insert_workflow
 from treadle import JobQueue
@@ -30,11 +30,6 @@ PAGES += ["/errors", "/errors?type=b", "/errors/1", "/errors/1/retry"]
 PAGES += ["/workers/concurrency?worker=w", "/workflow", "/large workflow", "/member"]
 PLACES = ["/types", "/queues", "/type?name=films", f"/type?{urlencode({'name': HOSTILE[:50]})}", "/queue?name=default"]
 PLACES += ["/workflows", "/workflows?state=running"]
-# Axe takes seconds for the table with the numbers of the charts. Its rows are all the same, so a few are enough.
-CHECKED = {"exclude": [[".chart-data tbody tr:nth-child(n+4)"]]}
-# Without loading axe, which `Axe` does, once more.
-DARK = "checked => axe.run(checked, {runOnly: ['color-contrast'], resultTypes: ['violations']})"
-
 
 # A workflow as it is enqueued. The others are inserted, and the list does not know them.
 LISTED = f"listed {HOSTILE}"[:200]
@@ -155,36 +150,26 @@ def test_every_page_is_accessible_fits_every_width_and_shows_hostile_text_as_tex
 ) -> None:
     """Accessible as far as axe can check it: names, roles, order of headings, contrast. Hostile text opens no dialog,
     loads nothing and violates no policy: `Visit` checks that."""
-    violations, widths = {}, {}
+    found, widths = {}, {}
     for path in paths:
         visit.page.set_viewport_size({"width": 1440, "height": 900})
-        visit.page.emulate_media(color_scheme="light")
         page = opened(visit, full, connection, path)
         assert page.locator("main script, main img").count() == 0
         assert page.locator('a[href^="javascript"]').count() == 0
-        found = Axe().run(page, CHECKED).response["violations"]
-        # The dark theme differs in its colors only.
-        page.emulate_media(color_scheme="dark")
-        found += page.evaluate(DARK, CHECKED)["violations"]
-        if found:
-            violations[path] = [(each["id"], [node["html"][:150] for node in each["nodes"][:3]]) for each in found]
         for width in (768, 360):
             page.set_viewport_size({"width": width, "height": 700})
             widths[path, width] = page.evaluate("document.documentElement.scrollWidth")
-    assert violations == {}
-    assert {place: found for place, found in widths.items() if found != place[1]} == {}
+        page.set_viewport_size({"width": 1440, "height": 900})
+        found[path] = violations(page)
+    assert {path: each for path, each in found.items() if each} == {}
+    assert {place: width for place, width in widths.items() if width != place[1]} == {}
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_live_pages_are_accessible_on_a_phone(visit: Visit, full: str, theme: str) -> None:
+def test_live_pages_are_accessible_on_a_phone(visit: Visit, full: str) -> None:
     """Other parts are visible there."""
     visit.page.set_viewport_size({"width": 390, "height": 844})
-    violations = {}
-    for path in ("/", "/jobs", full):
-        found = Axe().run(visit.live(path), CHECKED).response["violations"]
-        if found:
-            violations[path] = [(each["id"], [node["html"][:150] for node in each["nodes"][:3]]) for each in found]
-    assert violations == {}
+    found = {path: violations(visit.live(path)) for path in ("/", "/jobs", full)}
+    assert {path: each for path, each in found.items() if each} == {}
 
 
 def test_hostile_text_in_live_updates_is_shown_as_text(visit: Visit, full: str) -> None:

@@ -28,7 +28,8 @@ OBSERVE = """() => {
     }).observe({ type: "layout-shift", buffered: true });
 }"""
 PAGES = ["/", "/jobs", "/jobs?status=pending", "/workers", "/limits", "/schedules", "/health"]
-WATCHED_MS = 2500
+# Three updates: the fixture `dashboard` sends one every 0.4 seconds.
+WATCHED_MS = 1300
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Changes with the forms of the dashboard, each with its entry in the audit."""
 
 import json
+import re
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -166,6 +167,31 @@ def test_to_delete_all_matching_jobs_their_number_must_be_typed(
     assert "type their number: expected" in answer.json()["error"]
     assert len(queue.list().jobs) == 2
     assert redirect(operator.post("/bulk", form | {"number": "2", "confirm": "2"}))[1]["done"] == "2"
+
+
+@pytest.mark.parametrize("action", ["delete", "retry"])
+def test_jobs_that_came_after_the_form_was_opened_are_not_changed(
+    operator: Browser, queue: JobQueue, action: str
+) -> None:
+    old = failed(queue)
+    opened = operator.get(f"/bulk?action={action}&all=1&status=failed").text
+    form = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', opened))
+    new = failed(queue)
+    assert redirect(operator.post("/bulk", form | {"confirm": "1"}))[1]["done"] == "1"
+    assert [job.id for job in queue.list(status="failed").jobs] == [new]
+    assert old != new
+
+
+@pytest.mark.parametrize("name", ["counted_at", "at_most"])
+def test_a_form_with_a_wrong_number_changes_nothing(operator: Browser, queue: JobQueue, name: str) -> None:
+    failed(queue)
+    form = {"action": "retry", "status": "failed", name: "-1"}
+    answer = operator.post("/bulk", form, accept="application/json")
+    assert (answer.status_code, answer.json()["error"]) == (
+        400,
+        f"{name} must be a number, got '-1'; open the form again",
+    )
+    assert len(queue.list(status="failed").jobs) == 1
 
 
 def test_change_jobs_with_a_filter_without_matches(operator: Browser) -> None:

@@ -202,6 +202,17 @@ def test_the_api_changes_groups(group: int, program: Browser, connection: Connec
     assert statuses(connection) == {"cancelled": 4}
 
 
+def test_a_request_with_a_number_of_its_own_is_carried_out_once(
+    group: int, program: Browser, app: Treadle, queue: JobQueue, connection: Connection[Any]
+) -> None:
+    body = {"act": "0198f3a0-0000-7000-8000-000000000001"}
+    assert program.send("POST", f"/api/errors/{group}/retry", json=body).json()["done"] == 3
+    fail(queue, ["ValueError: order 12 <b>is</b> gone"])
+    count_now(app)
+    assert program.send("POST", f"/api/errors/{group}/retry", json=body).status_code == 409
+    assert connection.execute("select distinct act::text from audit").fetchall() == [(body["act"],)]
+
+
 # Live
 
 

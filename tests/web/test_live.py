@@ -14,11 +14,12 @@ from psycopg import Connection
 
 from tests.support.web import Server, messages, take
 from treadle import JobQueue, Treadle
+from treadle.db.patience import ON_SCREEN, current
 from treadle.db.query import Query
 from treadle.web.dashboard.pages.live import jobs, readings
 from treadle.web.dashboard.pages.live.jobs import Deleted, JobPage, JobUpdate, LiveJobs
-from treadle.web.dashboard.pages.live.readings import MAX_UNREAD, Reading, Readings, Unavailable
-from treadle.words.errors import TooSlow
+from treadle.web.dashboard.pages.live.readings import MAX_UNREAD, Reading, Readings, Unavailable, summary_of
+from treadle.words.errors import TableLocked, TooSlow
 
 Update = TypeVar("Update")
 
@@ -136,6 +137,24 @@ def test_several_who_ask_at_once_wait_for_one_read() -> None:
     asyncio.run(body())
 
 
+def test_a_read_that_failed_is_not_kept() -> None:
+    """Else pages would say for some seconds that the database is unavailable, although it is back."""
+
+    async def fail() -> int:
+        raise ConnectionError
+
+    async def read() -> int:
+        return 1
+
+    async def body() -> None:
+        shared = Readings()
+        with pytest.raises(ConnectionError):
+            await shared.recent("list", fail, 60.0)
+        assert await shared.recent("list", read, 60.0) == 1
+
+    asyncio.run(body())
+
+
 def test_pages_are_told_when_a_read_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(readings, "SLOW_SECONDS", 0.05)
     reads = 0
@@ -157,6 +176,44 @@ def test_pages_are_told_when_a_read_takes_too_long(monkeypatch: pytest.MonkeyPat
             assert update.value == 2
 
     asyncio.run(body())
+
+
+def test_pages_that_wait_are_told_what_keeps_others_from_being_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readings, "SLOW_SECONDS", 0.1)
+    monkeypatch.setattr(readings, "RETRY_SECONDS", 0.01)
+    limits: list[float] = []
+    ended = asyncio.Event()
+
+    async def locked() -> None:
+        known = current()
+        assert known
+        limits.append(known.read_lock)
+        if len(limits) > readings.MAX_READS:
+            await ended.wait()
+        raise TableLocked("locked")
+
+    async def free() -> None:
+        pass
+
+    async def body() -> None:
+        shared = Readings()
+        async with AsyncExitStack() as stack:
+            pages = [shared.follow(("locked", n), locked) for n in range(readings.MAX_READS)]
+            await asyncio.gather(*(first(stack, each) for each in pages))
+            while len(limits) < 2 * readings.MAX_READS:  # until all turns are taken
+                await asyncio.sleep(0.001)
+            waiting = await first(stack, shared.follow("free", free))
+            assert waiting == Unavailable(summary_of(TableLocked()))
+            # A page that was told the reason is told no other one while the next read goes on.
+            assert [await anext(pages[0]) for _ in range(2)] == [waiting, waiting]
+            at_once = await first(stack, shared.follow("health", free, takes_turns=False))
+            assert isinstance(at_once, Reading)
+            ended.set()
+
+    asyncio.run(body())
+    # Once the lock is known, a read waits less long for it.
+    assert limits[0] == ON_SCREEN.read_lock
+    assert limits[readings.MAX_READS] == readings.KNOWN_LOCK.read_lock
 
 
 def test_a_few_topics_are_read_at_a_time() -> None:

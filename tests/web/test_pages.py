@@ -9,6 +9,7 @@ from psycopg import Connection
 
 from tests.support.dashboards import OPERATOR, VIEWER, Browser, Site
 from tests.support.error_groups import count_now, fail, groups
+from tests.support.workers import until
 from treadle import JobQueue, Treadle
 from treadle.db.database import Database
 from treadle.doctor.examine import aexamine
@@ -16,6 +17,8 @@ from treadle.doctor.finding import Finding
 from treadle.web.dashboard import health as health_module
 from treadle.web.dashboard.app import routes
 from treadle.web.dashboard.pages.formatting import lines
+
+LOCKED = "A session has locked treadle.jobs"
 
 
 @pytest.fixture
@@ -42,6 +45,7 @@ def test_every_page_has_a_unique_title(
     operator: Browser, app: Treadle, queue: JobQueue, connection: Connection[Any]
 ) -> None:
     job = queue.enqueue("films", {})
+    queue.enqueue("nightly", queue="nightly")
     connection.execute("select put_schedule('nightly', 'films', '0 3 * * *')")
     connection.execute("select set_limit('nightly', 3, p_job_type => 'films')")
     connection.execute("select register_worker('w', '1 hour', '{films}', null, 5)")
@@ -165,8 +169,10 @@ def test_a_job_has_buttons_for_the_possible_actions(
 
 def test_a_job_that_waits_for_its_key_is_blocked(operator: Browser, queue: JobQueue) -> None:
     first, second = (queue.enqueue("films", {}, key="lang") for _ in range(2))
-    found = get(operator, "/jobs?status=held")
+    assert re.sub(r"\b(csrf|token)[^>]*>", "", get(operator, "/jobs?status=held")).count("held") == 0
+    found = get(operator, "/jobs?status=blocked")
     assert "<title>Blocked jobs" in found
+    assert '<a href="/jobs?status=blocked" aria-current="true">' in found
     assert f"/jobs/{second}" in found
     assert f"/jobs/{first}" not in found
     assert '<span class="status blocked"><span aria-hidden="true">◌</span> blocked</span>' in get(
@@ -268,6 +274,21 @@ def test_health_is_cached(operator: Browser, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(health_module, "HEALTH_SECONDS", 0.0)
     get(operator, "/health")
     assert len(examined) == 2
+
+
+def test_health_shows_a_locked_table_before_the_next_examination_is_due(
+    operator: Browser, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health_module, "HEALTH_SECONDS", 600.0)
+    monkeypatch.setattr(health_module, "CHANGED_SECONDS", 0.0)
+    assert LOCKED not in get(operator, "/health")
+    with connection.transaction():
+        connection.execute("lock table treadle.jobs in access exclusive mode")
+        text = get(operator, "/jobs", 503)
+        assert "<h1>A table is locked</h1>" in text
+        assert "Another session has locked a table in the database: the page Health shows which one" in text
+        until(lambda: LOCKED in get(operator, "/health"))
+    until(lambda: LOCKED not in get(operator, "/health"))
 
 
 def test_a_database_error_is_an_error_page(site: Site, app: Treadle, connection: Connection[Any]) -> None:

@@ -50,6 +50,30 @@ def test_lists_lead_to_pages_with_any_name(operator: Browser, queue: JobQueue) -
     assert operator.get(f"/queue?name={'x' * 51}").status_code == 400
 
 
+def test_a_page_of_an_unknown_name_says_so(operator: Browser, queue: JobQueue, connection: Connection[Any]) -> None:
+    """It would look healthy and quiet."""
+    queue.enqueue("films")
+    for path in ("/type?name=filmz", "/queue?name=filmz", "/api/type?name=filmz", "/api/queue?name=filmz"):
+        answer = operator.get(path)
+        assert answer.status_code == 404, path
+        assert "there is no" in answer.text.lower()
+    assert "did you mean" in operator.get("/type?name=filmz").text
+    # Without jobs, but with something else.
+    connection.execute("delete from jobs")
+    connection.execute("delete from lanes")
+    for name, statement in {
+        "served": "select register_worker('w', '1 minute', '{served}', '{served}', 5)",
+        "scheduled": """select put_schedule('x', 'scheduled', '0 3 * * *', p_options => '{"queue": "scheduled"}')""",
+        "limited": "select set_limit('few', 3, p_job_type => 'limited'), set_limit('q', 3, p_queue => 'limited')",
+        "paused": "select pause('paused'), pause(null, 'paused')",
+        "default": "select",
+    }.items():
+        kinds = ("queue",) if name == "default" else ("type", "queue")
+        assert name == "default" or {operator.get(f"/{kind}?name={name}").status_code for kind in kinds} == {404}
+        connection.execute(statement)
+        assert {operator.get(f"/{kind}?name={name}").status_code for kind in kinds} == {200}, name
+
+
 def test_a_paused_type_offers_to_resume(operator: Browser, queue: JobQueue) -> None:
     queue.enqueue("films")
     queue.pause("films")
@@ -103,12 +127,20 @@ def test_the_verdict_is_the_first_thing_on_the_overview(
     operator: Browser, queue: JobQueue, connection: Connection[Any]
 ) -> None:
     page = get(operator, "/")
-    assert page.index("All is well.") < page.index("Waiting now")
+    assert page.index("All is well.") < page.index(">Waiting<")
     queue.enqueue("films")
     connection.execute("update jobs set run_at = now() - interval '10 minutes'")
     page = get(operator, "/")
     assert "All is well." in page  # as of at most 5 s ago
     connection.execute("select register_worker('w', '1 minute', '{other}', null, 5)")
+
+
+def test_the_number_of_waiting_jobs_is_that_of_pending_jobs(operator: Browser, queue: JobQueue) -> None:
+    """Including blocked ones, as in treadle top."""
+    for _ in range(3):
+        queue.enqueue("films", key="one after the other")
+    queue.enqueue("films", delay=timedelta(hours=1))
+    assert ">Waiting</a></dt><dd>4<" in get(operator, "/")
 
 
 def test_a_missing_worker_is_in_the_verdict(operator: Browser, queue: JobQueue, connection: Connection[Any]) -> None:
@@ -200,5 +232,5 @@ def test_a_hundred_workers_with_fifty_slots_are_drawn_with_bounded_markup(
     assert not made.labelled
     assert made.rows[0].worker.worker.worker_id == "w999"
     assert sum(len(each.cells) + each.free for each in made.rows) == drawing.MAX_CELLS
-    assert sum(len(each.cells) + each.free + each.hidden for each in made.rows) == 100 * 50
+    assert sum(len(each.cells) + each.free + each.hidden for each in made.rows) == 100 * 50 - 49, "one is lost"
     assert made.rows[50].summary == "30 running, 20 free"

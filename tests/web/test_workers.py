@@ -102,6 +102,10 @@ def test_lost_workers_are_shown_for_a_day_with_what_became_of_their_jobs(
     states = {each["worker_id"]: each["state"] for each in workers(viewer)}
     assert states == {"busy": "lost", "idle": "lost", "dead": "silent"}, "one whose jobs are not settled stays"
     assert {each.worker_id for each in overview(app.database).workers} == {"busy", "dead"}, "elsewhere for an hour"
+    page = viewer.get("/").text
+    assert "1 worker is lost." in page
+    assert "1 worker sends no heartbeat." in page
+    assert "not responding" not in page
     connection.execute("select renew_workers('{busy}', '10 s')")
     assert workers(viewer)[0]["lost_because"] is None
 

@@ -12,7 +12,7 @@ from treadle.why.facts import Ahead, Facts, Failure, JobWorker, LimitUse, LiveWo
 from treadle.why.reason import Reason
 from treadle.words.changes import Pause
 from treadle.words.status import Status
-from treadle.words.stuck import Stuck
+from treadle.words.stuck import GIL_HELD, OTHER_THREAD, Stuck
 
 NOW = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
 ID = UUID("0199b1c2-7a3e-7c51-9d4b-2f6a8e0c1d35")
@@ -293,8 +293,8 @@ def test_what_is_said_about_a_stuck_worker() -> None:
     running = {"status": Status.RUNNING, "worker_id": "w1", "seen_at": ago(seconds=1)}
     reason = decide(facts(**running, worker=here, running_beside=2))
     assert reason.sentence == (
-        "The job blocks the event loop of w1, for 12s already. Nothing else of this worker goes on; 2 other jobs of it "
-        "wait, too."
+        "The job blocks the event loop of w1, for 12s already. The worker does nothing else meanwhile; 2 other jobs "
+        "of it wait, too."
     )
     assert "kill -9 7" in reason.remedy
     stopped = here._replace(stuck=Stuck(ago(seconds=12), "stopped", None, None, None))
@@ -303,6 +303,12 @@ def test_what_is_said_about_a_stuck_worker() -> None:
         "The job is running on w1, which is stuck: its process was stopped 12s ago, by a signal or a debugger."
     )
     assert "kill -CONT 7" in reason.remedy
+    hog = f'{OTHER_THREAD}\n  File "/app/jobs.py", line 30, in resize\n'
+    for stack, helps in ((hog, "process=True"), (f"{GIL_HELD}\n{hog}", "process=True"), (None, "with def")):
+        held = here._replace(stuck=STUCK._replace(stack=stack))
+        remedy = decide(facts(**running, worker=held)).remedy
+        assert helps in remedy
+        assert ("with def" in remedy) == (stack is None), "a thread does not help if the GIL is not released"
 
 
 def test_an_estimated_wait_of_years_is_a_valid_time() -> None:

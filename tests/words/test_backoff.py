@@ -42,7 +42,7 @@ def test_a_backoff_of_zero_stays_zero(factor: float, attempt: int) -> None:
         ({"factor": float("nan")}, "factor must be at least 1, got nan"),
         ({"jitter": 1.5}, r"jitter must be from 0 to 1, got 1\.5"),
         ({"jitter": -0.1}, r"jitter must be from 0 to 1, got -0\.1"),
-        ({"first": "soon"}, "first must be a timedelta, seconds, or a string .*, got 'soon'"),
+        ({"first": "soon"}, "first must be a duration such as .*, got 'soon'"),
         ({"first": -1}, "first must not be negative, got -1"),
         ({"limit": None}, "limit must be a timedelta, seconds, or a string .*, got None"),
     ],

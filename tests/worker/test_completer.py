@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from psycopg import Connection
 from psycopg.conninfo import make_conninfo
 
 from tests.conftest import Connect
-from tests.support.workers import auntil, run
+from tests.support.workers import auntil, run, running_worker
 from treadle import JobFailed, Treadle
 from treadle.worker import Worker
 
@@ -72,51 +73,77 @@ def lock_table(other: Connection[Any], job_id: Any) -> None:
     other.execute("lock table jobs in share mode")  # as CREATE INDEX does
 
 
-@pytest.mark.parametrize("limit", ["lock_timeout=100ms", "statement_timeout=80ms", "lock_timeout=0"])
+class Outcomes:
+    """A worker under a time limit: of its jobs, the row of the first is locked, and that of the one that fails."""
+
+    def __init__(self, url: str, limit: str, connection: Connection[Any]) -> None:
+        self.app = Treadle(make_conninfo(url, options=f"-c {limit}"))
+        self.go = asyncio.Event()
+        self.runs: list[int] = []
+        queue = limit.replace("=", " ")
+        self.options = {"queues": [queue]}
+
+        @self.app.job
+        async def returns(number: int) -> int:
+            self.runs.append(number)
+            await self.go.wait()
+            return number
+
+        @self.app.job(max_attempts=1)
+        async def fails() -> None:
+            self.runs.append(-1)
+            await self.go.wait()
+            raise ValueError("on purpose")
+
+        unlimited = returns.using(connection=connection, queue=queue)
+        self.handles = [unlimited.enqueue(number=number) for number in range(3)]
+        self.failing = fails.using(connection=connection, queue=queue).enqueue()
+
+    async def all_run(self) -> None:
+        await auntil(lambda: all(each.job().status == "running" for each in (*self.handles, self.failing)))
+
+    async def others_do_not_wait(self) -> None:
+        assert [await each.aresult(30) for each in self.handles[1:]] == [1, 2]
+
+    async def all_are_written_once(self) -> None:
+        assert [await each.aresult(30) for each in self.handles] == [0, 1, 2]
+        with pytest.raises(JobFailed, match="on purpose"):
+            await self.failing.aresult(30)
+        assert sorted(self.runs) == [-1, 0, 1, 2]
+
+
 @pytest.mark.parametrize(("lock", "seconds"), [(lock_row, 0.13), (lock_row, 1.3), (lock_table, 0.7)])
 def test_an_outcome_waits_for_its_row_and_holds_no_other_up(
-    url: str, connect: Connect, limit: str, lock: Lock, seconds: float
+    url: str, connect: Connect, lock: Lock, seconds: float
 ) -> None:
-    app = Treadle(make_conninfo(url, options=f"-c {limit}"))
-    go = asyncio.Event()
-    runs: list[int] = []
+    """Of three workers under different limits, at the same time."""
+    limits = ("lock_timeout=100ms", "statement_timeout=80ms", "lock_timeout=0")
+    connection = connect()
+    all_outcomes = [Outcomes(url, limit, connection) for limit in limits]
 
-    @app.job
-    async def returns(number: int) -> int:
-        runs.append(number)
-        await go.wait()
-        return number
+    async def body() -> None:
+        async with AsyncExitStack() as stack:
+            for each in all_outcomes:
+                stack.push_async_callback(each.app.aclose)
+                await stack.enter_async_context(running_worker(each.app, lease="30s", **each.options))
+            for each in all_outcomes:
+                await each.all_run()
+            other = connect(autocommit=False)
+            for each in all_outcomes:
+                lock(other, each.handles[0].id)
+                if lock is lock_row:
+                    lock(other, each.failing.id)
+            for each in all_outcomes:
+                each.go.set()
+            began = time.monotonic()
+            if lock is lock_row:
+                await asyncio.gather(*(each.others_do_not_wait() for each in all_outcomes))
+                assert seconds < 1 or time.monotonic() - began < 2
+            await asyncio.sleep(max(0.0, seconds - (time.monotonic() - began)))
+            other.rollback()
+            await asyncio.gather(*(each.all_are_written_once() for each in all_outcomes))
 
-    @app.job(max_attempts=1)
-    async def fails() -> None:
-        runs.append(-1)
-        await go.wait()
-        raise ValueError("on purpose")
-
-    async def body(worker: Worker) -> None:
-        unlimited = connect()
-        handles = [returns.using(connection=unlimited).enqueue(number=number) for number in range(3)]
-        failing = fails.using(connection=unlimited).enqueue()
-        await auntil(lambda: len(runs) == 4)
-        await auntil(lambda: all(each.job().status == "running" for each in (*handles, failing)))
-        other = connect(autocommit=False)
-        lock(other, handles[0].id)
-        if lock is lock_row:
-            lock(other, failing.id)
-        go.set()
-        began = time.monotonic()
-        if lock is lock_row:
-            # The others do not wait for it.
-            assert [await each.aresult(30) for each in handles[1:]] == [1, 2]
-            assert seconds < 1 or time.monotonic() - began < 2
-        await asyncio.sleep(max(0.0, seconds - (time.monotonic() - began)))
-        other.rollback()
-        assert [await each.aresult(30) for each in handles] == [0, 1, 2]
-        with pytest.raises(JobFailed, match="on purpose"):
-            await failing.aresult(30)
-
-    run(app, body)
-    assert sorted(runs) == [-1, 0, 1, 2]
+    asyncio.run(body())
 
 
 def test_an_outcome_waits_for_longer_than_the_lease(url: str, connect: Connect) -> None:

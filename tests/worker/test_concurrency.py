@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from psycopg import Connection
 
-from tests.support.commands import run_in_process
+from tests.support.commands import output_of
 from tests.support.handlers import nap
 from tests.support.workers import Ledger, WaitingJob, auntil, auntil_waiting, count, one, run, until, worker_process
 from treadle import Treadle, events
@@ -228,12 +228,16 @@ def test_an_idle_worker_sends_no_statement_of_its_own_for_it(app: Treadle, monke
     async def body(worker: Worker) -> None:
         await auntil_waiting(worker)
         statements.clear()
-        await asyncio.sleep(2.5 * CHECK_SECONDS)
+        await asyncio.sleep(2.5 * interval)
         assert [text for text in statements if "worker_concurrency" in text and "next_due" not in text] == []
         assert any("worker_concurrency" in text for text in statements)
 
+    # Of the service that checks, and of the poll that it waits for.
+    interval = 0.5
+    monkeypatch.setattr("treadle.worker.concurrency.CHECK_SECONDS", interval)
+    monkeypatch.setattr("treadle.worker.worker.CHECK_SECONDS", interval)
     monkeypatch.setattr(ReconnectingConnection, "run", noted)
-    run(app, body)
+    run(app, body, poll="0.25s")
 
 
 def test_a_notification_that_anybody_sent_changes_nothing(app: Treadle, connection: Connection[Any]) -> None:
@@ -293,8 +297,7 @@ def test_each_process_of_a_command_has_its_own_number(
         )
 
     def change(*arguments: object) -> None:
-        done = run_in_process("concurrency", *arguments, TREADLE_DATABASE_URL=url)
-        assert (done.returncode, done.stderr) == (0, ""), done
+        output_of("concurrency", *arguments, TREADLE_DATABASE_URL=url)
 
     nap.enqueue_many({"seconds": 600} for _ in range(20))
     with worker_process(url, tmp_path, "--processes", "2", "--concurrency", "2") as program:

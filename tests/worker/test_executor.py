@@ -122,6 +122,13 @@ def test_events_tell_everything(app: Treadle, caplog: pytest.LogCaptureFixture) 
     assert failed.getMessage().startswith(f"job failed job_id={shown['job_id']} job_type=never")
     assert 'error="OSError: never"' in TextFormatter().format(failed)
     assert stopped.getMessage().startswith("worker stopped worker_id=")
+    hostile = logging.makeLogRecord(
+        {"msg": "job failed error=%s", "args": ("\x1b[2J\u202e\x9b\tä",), "name": "treadle"}
+    )
+    hostile.exc_text = "Traceback\n  boo.\x1b]0;owned\x07Error"
+    assert TextFormatter().format(hostile).partition("error=")[2] == (
+        "\\x1b[2J\\u202e\\x9b\tä\nTraceback\n  boo.\\x1b]0;owned\\x07Error"
+    )
     with caplog.at_level(logging.ERROR, "treadle"):
         write(replace(next(each for each in told if isinstance(each, events.JobFailed)), error=""))
     assert "error=" not in caplog.records[-1].getMessage(), "there is nothing to say about it"

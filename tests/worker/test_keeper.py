@@ -121,7 +121,7 @@ def test_a_keeper_whose_connection_falls_silent_renews_the_lease_in_time(url: st
         assert not fenced
 
     try:
-        run(app, body, lease="10s", listen=False, poll="60s", keeper_process=True)
+        run(app, body, lease="6s", listen=False, poll="60s", keeper_process=True)
     finally:
         proxy.close()
 

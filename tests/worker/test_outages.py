@@ -258,7 +258,7 @@ def test_a_function_that_is_missing_for_a_while_costs_no_attempt(
 
 def test_a_worker_ends_while_the_database_is_unavailable(tmp_path: Path, empty_url: str) -> None:
     migrate(empty_url)
-    with worker_process(empty_url, tmp_path, "--grace", "0s", "--lease", "6s") as worker:
+    with worker_process(empty_url, tmp_path, "--grace", "0s", "--lease", "3s") as worker:
         with JobQueue(empty_url) as queue:
             queue.enqueue("nap_on_thread", {"seconds": 60})
             until(lambda: queue.counts()[Status.RUNNING] == 1)

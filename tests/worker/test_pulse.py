@@ -160,6 +160,7 @@ Current thread 0x00000000000000cc (most recent call first):
     found = stacks.read(dump, 0xCC)
     assert (found.job, found.is_own) == (None, False)
     assert found.text == (
+        "No thread of the process answered: one of them does not release the GIL.\n"
         'Another thread:\n  File "/app/jobs.py", line 30, in resize\n  File "/app/jobs.py", line 12, in holds_the_gil\n'
         '\nThe thread of the event loop:\n  File "/app/db.py", line 0, in send\n'
     )

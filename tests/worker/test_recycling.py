@@ -44,17 +44,17 @@ def test_a_limit_below_what_the_application_needs_is_refused() -> None:
 def test_processes_are_replaced_after_their_jobs_and_every_job_runs_once(
     url: str, tmp_path: Path, connection: Connection[Any], ledger: Ledger
 ) -> None:
-    nap.enqueue_many({"seconds": 0.01} for _ in range(120))
+    nap.enqueue_many({"seconds": 0.01} for _ in range(60))
     options = ("--max-jobs-per-process", "25", "--processes", "2", "--concurrency", "10", "--drain")
     with worker_process(url, tmp_path, *options) as worker:
-        until_completed(connection, 120)
+        until_completed(connection, 60)
         assert worker.ended() == 0
     ledger.check(completed(connection))
     by_process: dict[int, int] = {}
     for entry in ledger.starts():
         by_process[entry["pid"]] = by_process.get(entry["pid"], 0) + 1
     assert max(by_process.values()) <= 25
-    assert len(by_process) >= 5
+    assert len(by_process) >= 3
     assert count(connection, "attempts <> 1 or crashes > 0 or losses > 0") == 0
     said = worker.log.read_text()
     assert "a worker process is replaced, because it has run 2" in said
@@ -120,11 +120,11 @@ def test_a_process_that_uses_too_much_memory_is_replaced(
 def test_child_processes_are_replaced_as_well(
     url: str, tmp_path: Path, connection: Connection[Any], ledger: Ledger
 ) -> None:
-    nap_in_child.enqueue_many({"seconds": 0.0} for _ in range(7))
+    nap_in_child.enqueue_many({"seconds": 0.0} for _ in range(5))
     options = ("--max-jobs-per-process", "2", "--children", "1", "--drain")
     with worker_process(url, tmp_path, *options) as worker:
         assert worker.ended() == 0
     pids = [entry["pid"] for entry in ledger.starts()]
-    assert len(pids) == 7
+    assert len(pids) == 5
     assert max(pids.count(each) for each in pids) <= 2
     assert "is replaced" not in worker.log.read_text(), "the jobs count for the children"

@@ -32,7 +32,6 @@ def stored_texts(connection: Connection[Any]) -> str:
     return "\n".join(str(row) for table in tables for row in connection.execute(f"select * from {table}"))
 
 
-@pytest.mark.own_database
 @pytest.mark.parametrize("style", ["text", "json"])
 def test_a_worker_neither_stores_nor_logs_secrets(
     url: str, queue: JobQueue, connection: Connection[Any], style: str

@@ -14,6 +14,7 @@ import psutil
 import pytest
 from psycopg import Connection
 
+from tests.support.commands import run_treadle
 from tests.support.handlers import (
     block_past_the_deadline,
     block_the_interpreter,
@@ -29,6 +30,7 @@ from tests.support.handlers import (
     segfault,
 )
 from tests.support.workers import QUICK, Ledger, completed, count, locked_file, until, until_completed, worker_process
+from tests.worker.test_health import port_of, probe
 from treadle import JobFailed, Status
 
 pytestmark = [pytest.mark.own_database, pytest.mark.usefixtures("handlers_use_test_database")]
@@ -41,14 +43,14 @@ def test_all_jobs_are_done_although_workers_are_killed(
     url: str, tmp_path: Path, connection: Connection[Any], ledger: Ledger
 ) -> None:
     chance = random.Random(7)
-    nap.enqueue_many({"seconds": chance.uniform(0.02, 0.2)} for _ in range(600))
-    nap_on_thread.enqueue_many({"seconds": chance.uniform(0.02, 0.2)} for _ in range(200))
-    options = ("--concurrency", "20", *QUICK)
+    nap.enqueue_many({"seconds": chance.uniform(0.02, 0.2)} for _ in range(300))
+    nap_on_thread.enqueue_many({"seconds": chance.uniform(0.02, 0.2)} for _ in range(100))
+    options = ("--concurrency", "10", *QUICK)
     with (
         worker_process(url, tmp_path, *options, "--processes", "2") as one,
         worker_process(url, tmp_path, *options) as two,
     ):
-        for number in (100, 300):
+        for number in (60, 160):
             until_completed(connection, number)
             victim = until(one.worker_process)
             # Suspects run in its children, which are killed with it: if one went on, its end would be in the ledger.
@@ -59,7 +61,7 @@ def test_all_jobs_are_done_although_workers_are_killed(
         everybody = [each.pid for each in two.tree()]
         two.kill_all()
         ledger.killed.update(dict.fromkeys(everybody, time.monotonic()))
-        until_completed(connection, 800)
+        until_completed(connection, 400)
         one.terminate()
         assert one.ended() == 0
     ledger.check(completed(connection))
@@ -118,7 +120,7 @@ def test_a_blocked_worker_keeps_its_jobs(url: str, tmp_path: Path, connection: C
                 # Claims, completions and maintenance of other workers go on. This one looks for lost workers every
                 # second, as soon as it has run for half of their lease.
                 assert nap.using(queue="other").enqueue(seconds=0).result(8) == 1
-                time.sleep(5)
+                time.sleep(4)
                 assert {handle.status() for handle in handles} <= {Status.RUNNING, Status.CLAIMED}
                 assert "recovered" not in two.log.read_text()
         assert [handle.result(30) for handle in handles] == [1, 1]
@@ -135,7 +137,7 @@ def test_a_job_that_kills_its_process_fails_alone(
         for poison in (exit_at_once, segfault):
             with connection.transaction():
                 pill = poison.using(connection=connection).enqueue()
-                good = [job.using(connection=connection).enqueue(seconds=0.3) for job in (nap, nap_on_thread) * 10]
+                good = [job.using(connection=connection).enqueue(seconds=0.3) for job in (nap, nap_on_thread) * 3]
             with pytest.raises(JobFailed, match="crashed its process 3 times, which is the limit; last crash: its"):
                 pill.result(60)
             for handle in good:
@@ -166,7 +168,8 @@ def test_a_handler_that_ignores_its_deadline_is_killed(
     with worker_process(url, tmp_path, "--grace", "10s") as worker:
         job: Any  # one is async, the other is not
         for processes, job in enumerate((ignore_the_deadline, block_past_the_deadline), 1):
-            neighbour = nap_and_check.enqueue(seconds=3.5)
+            # Longer than the deadline; the supervisor, which kills a process with a blocked loop, allows two seconds.
+            neighbour = nap_and_check.enqueue(seconds=1.5 if job is ignore_the_deadline else 3.5)
             until(partial(ledger.starts, str(neighbour.id)))
             connection.execute("update jobs set data = '{\"seconds\": 0}'")  # if it runs again
             handle = job.enqueue(seconds=60)
@@ -205,7 +208,9 @@ def test_a_deploy_lets_jobs_finish_and_interrupts_the_rest_without_using_an_atte
 ) -> None:
     endless = [nap.enqueue(seconds=60), nap_and_check.enqueue(seconds=60), nap_in_child.enqueue(seconds=60)]
     stubborn = nap_on_thread.enqueue(seconds=60)
-    with worker_process(url, tmp_path, "--grace", "3s") as worker:
+    probes = ("--health-port", "0", "--health-host", "127.0.0.1")
+    with worker_process(url, tmp_path, "--grace", "3s", *probes) as worker:
+        port = port_of(worker)
         until(lambda: len(ledger.starts()) == 4)
         late = nap.enqueue(seconds=0)
         late.result(30)
@@ -213,6 +218,10 @@ def test_a_deploy_lets_jobs_finish_and_interrupts_the_rest_without_using_an_atte
         short = [nap.enqueue(seconds=1.2), nap_on_thread.enqueue(seconds=1.2)]
         until(lambda: len(ledger.starts()) == 7)
         worker.terminate()
+        until(lambda: probe(port, "/ready") == (503, "not ready: the worker is stopping\n"))
+        result = run_treadle("ping", "--health-port", port)
+        assert (result.exit_code, result.stderr) == (1, "Error: not ready: the worker is stopping\n")
+        assert run_treadle("ping", "--health-port", port, "--live").exit_code == 0
         until(lambda: not worker.tree() or count(connection, "status = 'completed'") == 3)
         after = nap.enqueue(seconds=0)
         assert worker.ended(40) == 0

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from tests.support.workers import auntil, run
+from tests.support.workers import auntil, run, running_worker
 from treadle import JobQueue, Treadle, events
 from treadle.worker import Worker, unknown_types
 
@@ -43,7 +43,7 @@ def test_types_of_another_application_that_works_here_are_no_surprise(app: Tread
     app.on(events.UnknownTypesFound)(heard.append)
 
     async def body(worker: Worker) -> None:
-        async with other.worker(concurrency=1) as theirs:
+        async with running_worker(other, concurrency=1) as theirs:
             theirs.claimers[0].stop()
             queue.enqueue("theirs", {})
             await worker.unknown_types.check()

@@ -10,7 +10,7 @@ import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
 from treadle.app import Treadle
-from treadle.cli.filters import as_options, shown_status
+from treadle.cli.filters import as_options
 from treadle.cli.jobs import COLUMNS, row
 from treadle.cli.output import counted, print_json, say, screen, show_table
 from treadle.cli.wording import imperative, past
@@ -20,7 +20,7 @@ from treadle.operations import bulk
 from treadle.operations.bulk import Counts
 from treadle.words.changes import Action, Change
 from treadle.words.formatting import printable
-from treadle.words.listing import LATER, JobFilter, JobSummary
+from treadle.words.listing import LATER, JobFilter, JobSummary, shown_status
 from treadle.words.overview import Total
 
 # The preview shows the first few jobs, and counts the most frequent types in a sample.
@@ -35,7 +35,7 @@ def change_by_filter(
     """Exits with 1 if no job was changed."""
     # Created first because it validates its arguments, which must fail before the jobs are counted.
     running = bulk.Change(app.database, job_filter, change.action, change.actor, change.reason, change.priority)
-    total = bulk.count(app.database, job_filter, change.action)
+    total, seen = bulk.count_to_confirm(app.database, job_filter, change.action)
     if not as_json:
         preview(app, change, job_filter, total)
     if dry_run:
@@ -48,6 +48,7 @@ def change_by_filter(
         sys.exit(1)
     if not yes:
         confirm(change, job_filter, total)
+        running.confirmed = seen
     counts = carry_out(running, change, total, job_filter)
     if as_json:
         print_json({"action": change.action, **counts._asdict()})

@@ -69,6 +69,9 @@ def show_details(console: Console, details: JobDetails, *, graph: Graph | None =
                 Text(f"  {printable(step.name)}  {printable(json.dumps(step.result, ensure_ascii=False))}"),
                 full,
             )
+    if not details.payloads:
+        heading(console, "payload and result")
+        console.print(Text("  This database role may not read them: treadle_operator may."))
     for name, value in (
         ("headers", job.headers),
         ("checkpoint", job.checkpoint),

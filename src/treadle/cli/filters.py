@@ -9,14 +9,12 @@ import click
 
 from treadle.cli.options import complete_job_types
 from treadle.words.errors import InvalidArgument
-from treadle.words.listing import HELD, LATER, JobFilter
+from treadle.words.listing import BLOCKED, HELD, LATER, JobFilter, read_status, shown_status
 from treadle.words.moment import moment
 from treadle.words.payload_condition import PayloadCondition
 from treadle.words.status import Status
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-
-BLOCKED = "blocked"
 
 
 class StatusChoice(click.Choice[str]):
@@ -92,20 +90,15 @@ def filters(function: Function) -> Function:
 def filter_from(options: dict[str, Any]) -> JobFilter:
     """Takes the filters out of the options."""
     job_filter = JobFilter(**{name: options.pop(name) for name in JobFilter._fields})
-    return job_filter._replace(status=HELD) if job_filter.status == BLOCKED else job_filter
-
-
-def shown_status(status: str) -> str:
-    return BLOCKED if status == HELD else status
+    return job_filter._replace(status=read_status(job_filter.status))
 
 
 def as_options(job_filter: JobFilter) -> str:
     """--status failed --type mail."""
+    shown = job_filter._replace(status=shown_status(job_filter.status))
     given = {
         name: value.isoformat() if isinstance(value, datetime) else str(value)
-        for name, value in job_filter._asdict().items()
+        for name, value in shown._asdict().items()
         if value is not None
     }
-    if "status" in given:
-        given["status"] = shown_status(given["status"])
     return shlex.join([word for name, value in given.items() for word in (f"--{_NAMES.get(name, name)}", value)])

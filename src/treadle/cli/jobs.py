@@ -13,12 +13,12 @@ from rich.text import Text
 
 from treadle.app import Treadle
 from treadle.cli.commands import INTERRUPTED
-from treadle.cli.filters import BLOCKED, as_options, filter_from, filters
+from treadle.cli.filters import as_options, filter_from, filters
 from treadle.cli.options import as_json, database_url, opened, schema
 from treadle.cli.output import Column, counted, print_json, say, screen, show_table, status_text
 from treadle.db.queries.listing import estimate_jobs, find_jobs, is_whole_list, may_read_payloads
 from treadle.words.formatting import age, countdown, printable, searched, span
-from treadle.words.listing import JobFilter, JobSummary, Listing
+from treadle.words.listing import BLOCKED, JobFilter, JobSummary, Listing
 from treadle.words.masking import masked
 from treadle.words.status import Status
 

@@ -31,7 +31,7 @@ def pause(
     treadle pause --all
     """
     with opened(database_url, schema) as app:
-        if not (job_type or queue or everything):
+        if job_type is None and queue is None and not everything:
             show_pauses(app, as_json)
             return
         check_scope(job_type, queue, everything)

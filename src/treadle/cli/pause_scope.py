@@ -35,7 +35,7 @@ def pause_options(everything: str) -> Callable[[Function], Function]:
 
 
 def check_scope(job_type: str | None, queue: str | None, everything: bool) -> None:
-    if everything and (job_type or queue):
+    if everything and (job_type is not None or queue is not None):
         raise click.UsageError("--all cannot be combined with --type or --queue")
 
 

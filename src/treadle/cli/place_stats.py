@@ -5,6 +5,7 @@ from rich.text import Text
 
 from treadle.cli.output import Column, heading, jsonable, print_json, screen, show_table, write
 from treadle.db.database import Database
+from treadle.operations.known_names import check_name
 from treadle.operations.places import Kind, get_activities, get_place
 from treadle.words.formatting import age, estimated, printable, rate, share, span
 from treadle.words.places import Activity, PlaceDetails
@@ -16,6 +17,7 @@ TIMES = [Column("LAST"), *(Column(name, right=True) for name in ("P50", "P95", "
 
 def show_place(database: Database, kind: Kind, name: str, as_json: bool) -> None:
     details, activities = get_place(database, kind, name), get_activities(database, kind, name)
+    check_name(database, kind, name, details, activities)
     if as_json:
         made = jsonable(details.place._asdict())
         del made["activity"]

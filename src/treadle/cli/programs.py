@@ -28,7 +28,8 @@ class Stopped(BaseException):
 
 
 class Program:
-    """A command as a child process. It has its own session, so that Ctrl-C reaches it once, and only through us."""
+    """A command as a child process. It has its own session, so that Ctrl-C reaches it once, and only through us. It
+    stops when this process ends."""
 
     def __init__(
         self,
@@ -40,7 +41,7 @@ class Program:
         """It logs to our standard error, or to the file `log`. Without `settings`, it has only the options given."""
         self._settings = settings
         self._log = log
-        self._command = [sys.executable, "-m", "treadle", *arguments]
+        self._arguments = arguments
         self._environment = dict(environment or {})
         self._process: subprocess.Popen[bytes] | None = None
         self._stopping = False
@@ -49,7 +50,7 @@ class Program:
         self._stopping = False
         with nullcontext() if self._log is None else self._log.open("w") as output:
             self._process = subprocess.Popen(
-                self._command,
+                [sys.executable, "-m", "treadle.cli.program", str(os.getpid()), *self._arguments],
                 env={**self._inherited(), **self._environment},
                 start_new_session=True,
                 stdin=subprocess.DEVNULL,
@@ -57,7 +58,7 @@ class Program:
             )
 
     def _inherited(self) -> Mapping[str, str]:
-        return os.environ if self._settings else without_settings(self._command[3], os.environ)
+        return os.environ if self._settings else without_settings(self._arguments[0], os.environ)
 
     @property
     def pid(self) -> int | None:

@@ -31,7 +31,7 @@ def resume(
     treadle resume --type import_rows
     treadle resume --all
     """
-    if not (job_type or queue or everything):
+    if job_type is None and queue is None and not everything:
         raise click.UsageError("give the --type and --queue of the pause, or --all to end all pauses")
     check_scope(job_type, queue, everything)
     with opened(database_url, schema) as app:

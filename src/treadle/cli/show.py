@@ -44,5 +44,5 @@ def show(job_id: str, full: bool, show_secrets: bool, as_json: bool, database_ur
 
 
 def as_object(found: JobDetails, graph: Graph | None = None) -> Json:
-    details = {name: value for name, value in found._asdict().items() if name != "snapshot"}
+    details = {name: value for name, value in found._asdict().items() if name not in ("snapshot", "payloads")}
     return {"at": found.at, **details, **({} if graph is None else {"graph": graph_object(graph)})}

@@ -67,7 +67,7 @@ class Database:
         statement_timeout: Duration | None = None,
     ) -> None:
         self.schema = chosen_schema(schema)
-        self._limits = chosen_limits(connect_timeout, statement_timeout)
+        self.limits = chosen_limits(connect_timeout, statement_timeout)
         self._checking = threading.Lock()
         self._failed: tuple[float, DatabaseUnreachable] | None = None  # when and how the last check failed
         self._pool_size = pool_size
@@ -117,11 +117,11 @@ class Database:
 
     def run_in(self, transaction: Transaction, query: Query[Result]) -> Result:
         """Run it inside a transaction() of this database."""
-        with limited(transaction, self._limits.answer):
+        with limited(transaction, self.limits.answer):
             return run(transaction, query, self.schema)
 
     async def arun_in(self, transaction: AsyncTransaction, query: Query[Result]) -> Result:
-        with limited(transaction, self._limits.answer):
+        with limited(transaction, self.limits.answer):
             return await arun(transaction, query, self.schema)
 
     async def arun(self, query: Query[Result]) -> Result:
@@ -244,9 +244,9 @@ class Database:
         if not self.owned:
             yield _receive_nothing
             return
-        url = patient(self.listen_url, math.ceil(self._limits.connect))
+        url = patient(self.listen_url, math.ceil(self.limits.connect))
         with OwnConnection.connect(url, autocommit=True, prepare_threshold=None) as connection:
-            with limited(connection, self._limits.answer):
+            with limited(connection, self.limits.answer):
                 channels = {run(connection, worker_queries.get_channel(kind), self.schema): kind for kind in kinds}
                 for channel in channels:
                     connection.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
@@ -341,7 +341,7 @@ class Database:
         with self._lock:
             if isinstance(self._sync, ConnectionPool):
                 return self._sync
-            pool = Pool(url, self._pool_size, self._limits)
+            pool = Pool(url, self._pool_size, self.limits)
             pool.open()
             # Also at exit: the interpreter would wait for the threads of an open pool.
             self._close_pool = weakref.finalize(self, pool.close)
@@ -352,7 +352,7 @@ class Database:
         if not self.owned:
             raise InvalidArgument("this queue was given a sync connection; use the sync methods, such as claim")
         url = await asyncio.to_thread(self._checked_url)
-        pool = AsyncPool(url, self._pool_size, self._limits)
+        pool = AsyncPool(url, self._pool_size, self.limits)
         await pool.open()
         return pool
 
@@ -375,7 +375,7 @@ class Database:
             migrate(target.url, self.schema)
             return target.url
         try:
-            with connect(target.url, self._limits.connect) as connection:
+            with connect(target.url, self.limits.connect) as connection:
                 check_schema(connection, self.schema)
                 return with_needed_settings(target.url, connection)
         except psycopg.OperationalError as error:  # lost, or no answer

@@ -17,24 +17,22 @@ from psycopg.pq import TransactionStatus
 
 from treadle.db import patience
 from treadle.db.database import Database
+from treadle.db.own_connection import OwnAsyncConnection, OwnConnection, limited
 from treadle.db.query import Query, QueryFailed, Result
 from treadle.db.runner import apeek, peek, read_settings
 from treadle.db.setup_connection import unreachable
+from treadle.db.url import patient
 from treadle.words.errors import DatabaseUnreachable
 
 SECONDS = 3.0
+# How much longer than that the client waits: until then the server has answered, or it does not answer at all.
+ANSWER_SECONDS = 2.0
 LOCK_SECONDS = 0.5
 # A notification takes milliseconds. One that has not arrived by then was lost.
 NOTIFICATION_SECONDS = 2.0
 NAME = "treadle doctor"
 
-_CONNECTION: dict[str, Any] = {
-    "client_encoding": "UTF8",
-    "autocommit": True,
-    "connect_timeout": 10,
-    "prepare_threshold": None,
-    "application_name": NAME,
-}
+_CONNECTION: dict[str, Any] = {"autocommit": True, "prepare_threshold": None, "application_name": NAME}
 # In addition to read_settings: wait only briefly for locks, and leave the planner only plans that use indexes.
 _SETTINGS = b"""
 set local enable_bitmapscan = off;
@@ -52,7 +50,7 @@ class ARunQuery(Protocol):
 
 @contextmanager
 def examination(database: Database, seconds: float = SECONDS) -> Iterator[RunQuery]:
-    with _connection(database) as connection:
+    with _connection(database) as connection, limited(connection, seconds + ANSWER_SECONDS):
 
         def run(query: Query[Result], lock_seconds: float = LOCK_SECONDS) -> Result | QueryFailed:
             try:
@@ -74,9 +72,10 @@ async def aexamination(database: Database, seconds: float = SECONDS) -> AsyncIte
 
         async def run(query: Query[Result], lock_seconds: float = LOCK_SECONDS) -> Result | QueryFailed:
             try:
-                async with connection.transaction(force_rollback=_is_inside(connection)):
-                    await connection.execute(_settings(seconds, lock_seconds))
-                    return await apeek(connection, query, database.schema)
+                with limited(connection, seconds + ANSWER_SECONDS):
+                    async with connection.transaction(force_rollback=_is_inside(connection)):
+                        await connection.execute(_settings(seconds, lock_seconds))
+                        return await apeek(connection, query, database.schema)
             except psycopg.Error as error:
                 if connection.closed:
                     raise _lost(error, database) from None
@@ -93,9 +92,9 @@ def receives_notifications(database: Database, seconds: float = NOTIFICATION_SEC
     """
     if not database.owned:
         return None
-    channel, url, listening = f"treadle_doctor_{uuid4().hex}", database.target, database.listen_url
+    channel = f"treadle_doctor_{uuid4().hex}"
     try:
-        with psycopg.connect(listening, **_CONNECTION) as listener, psycopg.connect(url, **_CONNECTION) as sender:
+        with _connect(database, database.listen_url) as listener, _connect(database, database.target) as sender:
             listener.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
             sender.execute("select pg_catalog.pg_notify(%s, '')", [channel])
             return any(True for _ in listener.notifies(timeout=seconds, stop_after=1))
@@ -113,7 +112,11 @@ async def areceives_notifications(
 @contextmanager
 def _connection(database: Database) -> Iterator[Connection[Any]]:
     if database.owned:
-        with _open(database.target) as connection:
+        try:
+            opened = _connect(database, database.target)
+        except psycopg.OperationalError as error:
+            raise unreachable(error, database.target) from None
+        with opened as connection:
             yield connection
     else:
         with database.transaction() as connection:
@@ -128,23 +131,22 @@ async def _aconnection(database: Database) -> AsyncIterator[AsyncConnection[Any]
         return
     url = await asyncio.to_thread(lambda: database.target)
     try:
-        opened = await AsyncConnection.connect(url, **_connection_settings())
+        opened = await OwnAsyncConnection.connect(patient(url, _connect_seconds(database)), **_CONNECTION)
     except psycopg.OperationalError as error:
         raise unreachable(error, url) from None
     async with opened:
         yield opened
 
 
-def _connection_settings() -> dict[str, Any]:
+def _connect(database: Database, url: str) -> OwnConnection:
+    connection = OwnConnection.connect(patient(url, _connect_seconds(database)), **_CONNECTION)
+    connection.answer_seconds = SECONDS + ANSWER_SECONDS
+    return connection
+
+
+def _connect_seconds(database: Database) -> int:
     brief = patience.current()
-    return _CONNECTION if brief is None else {**_CONNECTION, "connect_timeout": math.ceil(brief.connection)}
-
-
-def _open(url: str) -> Connection[Any]:
-    try:
-        return psycopg.connect(url, **_CONNECTION)
-    except psycopg.OperationalError as error:
-        raise unreachable(error, url) from None
+    return math.ceil(database.limits.connect if brief is None else min(database.limits.connect, brief.connection))
 
 
 def _lost(error: psycopg.Error, database: Database) -> DatabaseUnreachable:
@@ -158,7 +160,7 @@ def _is_inside(connection: Connection[Any] | AsyncConnection[Any]) -> bool:
 
 
 def _settings(seconds: float, lock_seconds: float = LOCK_SECONDS) -> bytes:
-    return read_settings(seconds) + f";\nset local lock_timeout = {round(lock_seconds * 1000)};".encode() + _SETTINGS
+    return read_settings(seconds, lock_seconds=lock_seconds) + b";" + _SETTINGS
 
 
 def _failure(error: psycopg.Error) -> QueryFailed:

@@ -8,8 +8,9 @@ from psycopg_pool import PoolTimeout
 
 from treadle.db.migrations import not_allowed
 from treadle.db.own_connection import NoAnswer
+from treadle.db.pools import PoolBusy
 from treadle.db.url import described
-from treadle.words.errors import DatabaseUnreachable, SchemaError, TooSlow, TreadleError
+from treadle.words.errors import DatabaseUnreachable, SchemaError, TableLocked, TooSlow, TreadleError
 
 # Those that explain() knows.
 EXPLAINED = (
@@ -35,7 +36,9 @@ def explain(error: Exception, schema: str, url: str | None) -> TreadleError:
     """What one of the errors in EXPLAINED means, for a queue in this schema."""
     where = described(url) if url else "the database"
     if isinstance(error, PoolTimeout):
-        return DatabaseUnreachable(f"no connection to {where}: {error}", "no connection to the database")
+        busy = isinstance(error, PoolBusy)
+        summary = "all connections to the database are in use" if busy else "no connection to the database"
+        return DatabaseUnreachable(f"no connection to {where}: {error}", summary)
     if isinstance(error, NoAnswer):
         return DatabaseUnreachable(
             f"PostgreSQL at {where} does not answer: {error}; whether the statement was carried out is unknown",
@@ -79,8 +82,13 @@ def _wrong_schema(schema: str) -> SchemaError:
 
 @contextmanager
 def in_time() -> Iterator[None]:
+    """For reads with a limited time."""
     try:
         yield
+    except psycopg.errors.LockNotAvailable as error:
+        raise TableLocked(
+            "another session has locked a table in the database; to find out which, run: treadle doctor"
+        ) from error
     except psycopg.errors.QueryCanceled as error:
         raise TooSlow("the database took too long to respond; to find out why, run: treadle doctor") from error
 

@@ -161,7 +161,8 @@ def schema_problem(url: str, schema: str) -> str | None:
 def not_allowed(message: str | None, schema: str) -> NotAllowed:
     return NotAllowed(
         f"the database role may not do this in schema {schema} ({message}); "
-        "grant it one of the groups of: treadle roles"
+        "grant it one of the groups of: treadle roles (treadle_viewer reads all but payloads, treadle_operator also "
+        "reads payloads and makes changes, treadle_worker enqueues and runs jobs)"
     )
 
 

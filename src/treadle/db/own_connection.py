@@ -63,7 +63,8 @@ def ended_after(seconds: float, waiting: PQGen[T]) -> Generator[Any, Any, T]:
         wanted = next(waiting)
         while True:
             ready = yield wanted
-            if time.monotonic() > end:
+            # Not if something has arrived: the event loop may have been blocked for longer than that.
+            if not ready and time.monotonic() > end:
                 raise NoAnswer(f"no answer within {seconds:g} seconds")
             wanted = waiting.send(ready)
     except StopIteration as done:

@@ -22,6 +22,8 @@ class Patience(NamedTuple):
     """How long a read may take."""
     lock: float
     """How long a change waits for a lock. It is not made if it does not get the lock in time."""
+    read_lock: float = 1.0
+    """How long a read waits for a lock. That is less than `statement`, so that whoever waits learns the reason."""
 
     @property
     def statement(self) -> float:

@@ -51,6 +51,10 @@ def server_changed(error: BaseException, connection: Connection[Any] | AsyncConn
     return connection.broken or isinstance(error, psycopg.errors.ReadOnlySqlTransaction)
 
 
+class PoolBusy(PoolTimeout):
+    """The database answers, but all connections are in use."""
+
+
 class Limits(NamedTuple):
     """In seconds."""
 
@@ -237,8 +241,8 @@ def _no_connection(seconds: float, reason: str) -> PoolTimeout:
     return PoolTimeout(f"none within {seconds:g} seconds" + (f": {reason}" if reason else ""))
 
 
-def _all_in_use(size: int, seconds: float) -> PoolTimeout:
-    return PoolTimeout(f"all {size} were in use for {seconds:g} seconds; you may need a larger pool_size")
+def _all_in_use(size: int, seconds: float) -> PoolBusy:
+    return PoolBusy(f"all {size} were in use for {seconds:g} seconds; you may need a larger pool_size")
 
 
 def _is_ours(record: logging.LogRecord) -> bool:

@@ -22,6 +22,11 @@ from treadle.words.errors import TreadleError
 
 STATEMENT_SECONDS = 10.0
 
+# Statements are waited for in steps. One that took longer, because something blocked the event loop, counts no more
+# than any other: the answer may have been there for long.
+STEP_SECONDS = 1.0
+LATE_SECONDS = 0.1
+
 # How long close() waits for the server to cancel what was abandoned.
 CANCEL_SECONDS = 1.0
 
@@ -80,7 +85,7 @@ class ReconnectingConnection:
                 timeout += self._connect_timeout * self._hosts
             work = asyncio.ensure_future(self._run(query))
             try:
-                done, _ = await asyncio.wait({work}, timeout=timeout)
+                done = await _finishes(work, timeout)
             except asyncio.CancelledError:
                 self._abandon(work)
                 raise
@@ -148,6 +153,18 @@ class ReconnectingConnection:
                 work.exception()
 
         work.add_done_callback(finish)
+
+
+async def _finishes(work: asyncio.Task[Any], timeout: float) -> bool:
+    """Whether it finishes within so many seconds in which the event loop ran."""
+    left, late = timeout, False
+    while left > 0 or late:
+        step, began = min(left, STEP_SECONDS) if left > 0 else STEP_SECONDS, time.monotonic()
+        if (await asyncio.wait({work}, timeout=step))[0]:
+            return True
+        late = left > 0 and time.monotonic() - began > step + LATE_SECONDS
+        left -= step
+    return False
 
 
 class Outage:

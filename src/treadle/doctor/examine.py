@@ -78,7 +78,11 @@ SCHEMA = (
     ),
     Check(("autovacuum_busy",), ("server", "tables", "autovacuum_workers"), storage.check_autovacuum),
     Check(("index_bloat",), ("indexes",), storage.check_bloat),
-    Check(("silent_workers", "old_workers", "worker_clocks", "stuck_workers"), ("workers",), work.check_workers),
+    Check(
+        ("silent_workers", "old_workers", "worker_clocks", "stuck_workers", "no_workers"),
+        ("workers",),
+        work.check_workers,
+    ),
     Check(("abandoned_claims",), ("abandoned_claims",), work.check_abandoned_claims),
     Check(("unserved_lanes",), ("workers", "lanes", "pauses"), lanes.check_lanes),
     Check(("paused_lanes",), ("server", "lanes", "pauses"), lanes.check_pauses),
@@ -144,6 +148,13 @@ async def aexamine(database: Database, limits: Limits | None = None) -> list[Fin
             return await (run(request.query, BLOCKED_SECONDS) if isinstance(request, Impatient) else run(request))
 
         return by_severity(await adrive(_examination(database.schema, limits or Limits()), carry_out))
+
+
+async def afind_blockers(database: Database) -> frozenset[tuple[int, str | None]]:
+    """The ids of the sessions that lock a table of the queue. It takes one query, and waits for no lock."""
+    async with aexamination(database) as run:
+        found = await run(queries.find_table_blockers())
+    return frozenset(() if isinstance(found, QueryFailed) else (each.id for each in found if each.whole_table))
 
 
 def _examination(schema_name: str, limits: Limits) -> Examination:

@@ -11,12 +11,12 @@ from uuid import UUID, uuid4
 
 from treadle.db.database import Database
 from treadle.db.queries import listing as listing_queries
-from treadle.db.queries.operations import CHUNK, change_jobs
+from treadle.db.queries.operations import CHUNK, change_jobs, has_begun
 from treadle.db.query import Query
 from treadle.db.script import adrive, aiterate, drive, iterate
 from treadle.words.changes import Action, ChangeResult
 from treadle.words.errors import ActRepeated, InvalidArgument, shown
-from treadle.words.listing import HELD, LATER, JobFilter, JobSummary, Listing
+from treadle.words.listing import HELD, LATER, JobFilter, JobSummary, Listing, shown_status
 from treadle.words.overview import Total
 from treadle.words.status import FINISHED, Status
 
@@ -59,12 +59,23 @@ class Counts(NamedTuple):
         return sum(self)
 
 
+class Confirmed(NamedTuple):
+    """What somebody has seen and confirmed. What has come since is not changed."""
+
+    at: int | None = None
+    """When the jobs were counted, in microseconds by the database's clock; None: now."""
+    jobs: int | None = None
+    """How many there were: no more are changed. None: too many to count."""
+
+
 class Place(NamedTuple):
     """Where the next chunk begins: in which list, and after which job."""
 
     began: int
-    """When the change began, in microseconds by the database's clock."""
+    """When the change began, or was confirmed, in microseconds by the database's clock."""
     status: str
+    left: int | None = None
+    """How many jobs may still be changed; None: all."""
     after: str | None = None
     examined: int | None = None
     """How many jobs the search for the previous chunk examined, if it stopped at its limit; else None."""
@@ -72,17 +83,19 @@ class Place(NamedTuple):
     @classmethod
     def read(cls, text: str, chosen: Sequence[str]) -> tuple["Place", UUID]:
         """The place in a cursor, and the act that it continues."""
-        began, status, act, after = (*text.split("~", 3), "", "", "")[:4]
+        began, status, act, left, after = (*text.split("~", 4), "", "", "", "")[:5]
         if (
-            not (began.isascii() and began.isdigit() and len(began) <= 17)
+            not re.fullmatch("[0-9]{1,17}", began, re.ASCII)
             or status not in chosen
             or not re.fullmatch("[0-9a-f]{32}", act)
+            or not re.fullmatch("[0-9]{0,17}", left, re.ASCII)
         ):
             raise InvalidArgument(f"after must be the cursor that the previous chunk returned, got {shown(text)}")
-        return cls(int(began), status, after or None), UUID(act)
+        return cls(int(began), status, int(left) if left else None, after or None), UUID(act)
 
     def cursor(self, act: UUID) -> str:
-        return f"{self.began}~{self.status}~{act.hex}~{self.after or ''}"
+        left = "" if self.left is None else self.left
+        return f"{self.began}~{self.status}~{act.hex}~{left}~{self.after or ''}"
 
 
 class Order(NamedTuple):
@@ -116,6 +129,7 @@ class Change:
         self._filter = job_filter
         self._lists = lists(action, job_filter)
         self._order = Order(action, actor, reason, priority, uuid4(), True)
+        self.confirmed = Confirmed()
         change_jobs(action, (), actor, reason, priority)  # checks the arguments before anything is changed
 
     def __iter__(self) -> Iterator[Counts]:
@@ -125,9 +139,8 @@ class Change:
         return aiterate(self._script(), self._database.arun)
 
     def _script(self) -> Generator[Query[Any] | Counts, Any, None]:
-        began: int = yield listing_queries.get_clock()
         counts = Counts()
-        place: Place | None = Place(began, self._lists[0])
+        place: Place | None = yield from _first_place(self._lists, self.confirmed)
         while place is not None:
             chunk, place = yield from _chunk(self._filter, self._lists, self._order, place)
             counts = Counts._make(map(add, counts, chunk))
@@ -143,6 +156,7 @@ async def achange_chunk(
     priority: int | None = None,
     after: str | None = None,
     act: UUID | None = None,
+    confirmed: Confirmed = Confirmed(),  # noqa: B008 - it cannot be changed
 ) -> tuple[Counts, str | None]:
     """Change one chunk. Returns its counts and the cursor of the next chunk, or None if this was the last.
 
@@ -153,17 +167,24 @@ async def achange_chunk(
     if after is not None:
         place, act = Place.read(after, chosen)
     order = Order(action, actor, reason, priority, act or uuid4(), after is not None)
-    counts, following = await adrive(_next_chunk(job_filter, chosen, order, place), database.arun)
+    counts, following = await adrive(_next_chunk(job_filter, chosen, order, place or confirmed), database.arun)
     return counts, None if following is None else following.cursor(order.act)
 
 
-def _next_chunk(job_filter: JobFilter, chosen: Sequence[str], order: Order, place: Place | None) -> _Chunk:
-    if place is None:
-        place = Place((yield listing_queries.get_clock()), chosen[0])
+def _first_place(chosen: Sequence[str], confirmed: Confirmed) -> Generator[Query[Any], Any, Place]:
+    began: int = confirmed.at if confirmed.at is not None else (yield listing_queries.get_clock())
+    return Place(began, chosen[0], confirmed.jobs)
+
+
+def _next_chunk(job_filter: JobFilter, chosen: Sequence[str], order: Order, place: Place | Confirmed) -> _Chunk:
+    if isinstance(place, Confirmed):
+        place = yield from _first_place(chosen, place)
     counts, following = yield from _chunk(job_filter, chosen, order, place)
     # Skip empty lists at once, to save the caller round trips. A search that stopped at its limit took long enough.
     while following is not None and not counts.total and following.examined is None:
         counts, following = yield from _chunk(job_filter, chosen, order, following)
+    if not order.continues and not counts.total and (yield has_begun(order.act)):
+        raise ActRepeated
     return counts, following
 
 
@@ -174,14 +195,18 @@ def _chunk(job_filter: JobFilter, chosen: Sequence[str], order: Order, place: Pl
         after = listing_queries.cursor_at(Status(place.status), place.began)
     page: Listing = yield listing_queries.find_jobs(job_filter._replace(status=place.status), after, CHUNK)
     ids = [job.id for job in page.jobs if job.priority != order.priority and not _is_newer(job, place.began)]
+    ids = ids[: place.left]
     counts = Counts()
     if ids:
         done: list[ChangeResult] = yield change_jobs(order.action, ids, *order[1:])
         counts = counted(done)
+    left = None if place.left is None else place.left - len(ids)
+    if left == 0:
+        return counts, None
     if page.next is not None:
-        return counts, Place(place.began, place.status, page.next, page.examined)
+        return counts, Place(place.began, place.status, left, page.next, page.examined)
     following = chosen.index(place.status) + 1
-    return counts, Place(place.began, chosen[following]) if following < len(chosen) else None
+    return counts, Place(place.began, chosen[following], left) if following < len(chosen) else None
 
 
 def counted(done: Sequence[ChangeResult]) -> Counts:
@@ -196,8 +221,13 @@ def count(database: Database, job_filter: JobFilter, action: Action | None = Non
     return drive(_count(job_filter, action), database.run)
 
 
-async def acount(database: Database, job_filter: JobFilter, action: Action | None = None) -> Total:
-    return await adrive(_count(job_filter, action), database.arun)
+def count_to_confirm(database: Database, job_filter: JobFilter, action: Action) -> tuple[Total, Confirmed]:
+    """Count them for somebody who will confirm the change."""
+    return drive(_count_to_confirm(job_filter, action), database.run)
+
+
+async def acount_to_confirm(database: Database, job_filter: JobFilter, action: Action) -> tuple[Total, Confirmed]:
+    return await adrive(_count_to_confirm(job_filter, action), database.arun)
 
 
 def lists(action: Action, job_filter: JobFilter) -> Sequence[str]:
@@ -206,16 +236,25 @@ def lists(action: Action, job_filter: JobFilter) -> Sequence[str]:
         if job_filter.since is not None or job_filter.until is not None:
             # Without a status they mean the time of enqueueing, but the lists of finished jobs are in another order.
             raise InvalidArgument(
-                f"to {action.value.replace('_', ' ')} jobs by time, give a status as well, "
-                f"one of {', '.join(_FIT[action])}"
+                f"to {action.value.replace('_', ' ')} jobs by time, give a status as well, one of {_fit(action)}"
             )
         return LISTS[action]
     if job_filter.status not in _FIT[action]:
         raise InvalidArgument(
-            f"to {action.value.replace('_', ' ')} jobs, their status must be one of {', '.join(_FIT[action])}, "
-            f"got {job_filter.status!r}"
+            f"to {action.value.replace('_', ' ')} jobs, their status must be one of {_fit(action)}, "
+            f"got {shown_status(job_filter.status)!r}"
         )
     return (job_filter.status,)
+
+
+def _fit(action: Action) -> str:
+    return ", ".join(shown_status(each) or "" for each in _FIT[action])
+
+
+def _count_to_confirm(job_filter: JobFilter, action: Action) -> Generator[Query[Any], Any, tuple[Total, Confirmed]]:
+    at: int = yield listing_queries.get_clock()
+    total = yield from _count(job_filter, action)
+    return total, Confirmed(at, total.jobs if total.exact else None)
 
 
 def _count(job_filter: JobFilter, action: Action | None) -> Generator[Query[listing_queries.MatchCount], Any, Total]:

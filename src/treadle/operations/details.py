@@ -13,6 +13,7 @@ from treadle.db.queries import memory as memory_queries
 from treadle.db.queries import operations as operation_queries
 from treadle.db.queries import snapshots as snapshot_queries
 from treadle.db.queries import worker as worker_queries
+from treadle.db.queries.listing import may_read_payloads
 from treadle.db.query import Query
 from treadle.db.script import adrive, drive
 from treadle.words.changes import AuditEntry
@@ -50,6 +51,8 @@ class JobDetails(NamedTuple):
     steps: list[Step]
     audit: list[AuditEntry]
     """Changes made by operators, oldest first."""
+    payloads: bool = True
+    """Whether this database role may read payload, result, checkpoint, headers and the results of steps."""
 
     @property
     def at(self) -> datetime:
@@ -77,7 +80,8 @@ def _whole(job: JobRow) -> JobRow:
 
 
 def _details(job_id: UUID, full: bool) -> Generator[Query[Any], Any, JobDetails]:
-    job: JobRow = _whole((yield job_queries.get_job(job_id)))
+    payloads: bool = yield may_read_payloads()
+    job: JobRow = _whole((yield job_queries.get_job(job_id, payloads=payloads)))
     snapshots: list[JobSnapshot] = yield snapshot_queries.find_snapshots([job_id])
     if not snapshots:
         raise JobNotFound(job_id)
@@ -86,7 +90,7 @@ def _details(job_id: UUID, full: bool) -> Generator[Query[Any], Any, JobDetails]
     logs: list[LogLine] = yield log_queries.get_logs(job_id)
     kept = logs if full else logs[-LINES:]
     errors = yield worker_queries.get_errors(job_id)
-    steps = yield memory_queries.get_steps(job_id)
+    steps = yield memory_queries.get_steps(job_id, results=payloads)
     audit = yield operation_queries.find_audit(job_id)
     return JobDetails(
         job=job,
@@ -98,6 +102,7 @@ def _details(job_id: UUID, full: bool) -> Generator[Query[Any], Any, JobDetails]
         earlier_logs=len(logs) - len(kept),
         steps=[Step(name, None if result is None else decode(result)) for name, result in steps.values()],
         audit=audit[::-1],
+        payloads=payloads,
     )
 
 

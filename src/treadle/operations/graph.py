@@ -8,6 +8,7 @@ from uuid import UUID
 from treadle.db.database import Database
 from treadle.db.queries import snapshots as snapshot_queries
 from treadle.db.queries import workflows as queries
+from treadle.db.queries.listing import may_read_payloads
 from treadle.db.queries.workflows import GraphRows, Neighbours
 from treadle.db.query import Query
 from treadle.db.script import adrive, drive
@@ -38,7 +39,8 @@ async def aget_job_graph(database: Database, job_id: UUID) -> Graph:
 
 
 async def aget_neighbours(database: Database, job_id: UUID, limit: int) -> Neighbours:
-    found: Neighbours = await _areader(database)(queries.find_neighbours(job_id, limit))
+    titles = await database.aread(may_read_payloads())
+    found: Neighbours = await _areader(database)(queries.find_neighbours(job_id, limit, titles=titles))
     return found
 
 
@@ -80,18 +82,20 @@ def _job_graph(job_id: UUID) -> Generator[Query[Any], Any, Graph]:
         raise JobNotFound(job_id)
     if jobs[0].job_type == WORKFLOW:
         return (yield from _graph(job_id, None))
-    nodes: list[Node] = yield queries.find_graph_jobs([job_id])
+    titles: bool = yield may_read_payloads()
+    nodes: list[Node] = yield queries.find_graph_jobs([job_id], titles=titles)
     return Graph(job_id, jobs[0].at, [each._replace(outside=False) for each in nodes], [() for _ in nodes])
 
 
 def _graph(workflow: UUID, known: Graph | None) -> Generator[Query[Any], Any, Graph]:
-    rows: GraphRows = yield queries.find_graph(workflow)
+    titles: bool = yield may_read_payloads()
+    rows: GraphRows = yield queries.find_graph(workflow, titles=titles)
     members = rows.nodes
     at = rows.at or datetime.now(UTC)
     more = len(members) > queries.MAX_NODES
     if known is not None and [each.id for each in members] == [each.id for each in known.members]:
         outside = [each.id for each in known.nodes if each.outside]
-        others: list[Node] = (yield queries.find_graph_jobs(outside)) if outside else []
+        others: list[Node] = (yield queries.find_graph_jobs(outside, titles=titles)) if outside else []
         return Graph(workflow, at, [*members, *others], known.after, more, known.sampled)
     sources: Mapping[UUID, Sequence[UUID]] = yield queries.find_graph_edges(workflow)
     sampled = sum(map(len, sources.values())) > queries.MAX_EDGES
@@ -103,7 +107,7 @@ def _graph(workflow: UUID, known: Graph | None) -> Generator[Query[Any], Any, Gr
         sources = {**sources, **{each: sorted(found) for each, found in joined.items()}}
     numbers = {each.id: nth for nth, each in enumerate(members)}
     outside = sorted({each for waited in sources.values() for each in waited if each not in numbers})[:MAX_OUTSIDE]
-    others = (yield queries.find_graph_jobs(outside)) if outside else []
+    others = (yield queries.find_graph_jobs(outside, titles=titles)) if outside else []
     numbers |= {each.id: len(members) + nth for nth, each in enumerate(others)}
     after = [tuple(numbers[each] for each in sources.get(node.id, ()) if each in numbers) for node in members]
     return Graph(workflow, at, [*members, *others], [*after, *(() for _ in others)], more, sampled)

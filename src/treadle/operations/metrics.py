@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from treadle.db.database import Database, DatabaseError
+from treadle.db.patience import ON_SCREEN, patience
 from treadle.db.queries import metrics as metric_queries
-from treadle.db.queries import overview as overview_queries
 from treadle.db.queries.metrics import DatabaseMetrics, TypeTotals
-from treadle.db.queries.overview import Chart, Counts, LaneDepth
 from treadle.db.query import Query
-from treadle.operations.overview import JobCounts, count_jobs, count_queries
+from treadle.operations.overview import count_jobs
+from treadle.operations.state import QueueState, state_queries
 from treadle.words.errors import TreadleError
 from treadle.words.metrics import CONTENT_TYPE, Metric, Sample, exposition, histogram
 from treadle.words.overview import WorkerRow
@@ -21,7 +21,7 @@ from treadle.words.overview import WorkerRow
 # Several scrapers, or one with a short interval, read the same numbers.
 CACHE_SECONDS = 5.0
 # Less than the 10 seconds that Prometheus waits.
-READ_SECONDS = 5.0
+READ_SECONDS = 3.0
 
 _STATUSES = ("completed", "failed", "cancelled")
 
@@ -45,6 +45,7 @@ class MetricsPage:
         self._text = ""
         self._read_at = -CACHE_SECONDS
         self._lock: asyncio.Lock | None = None
+        self._reading: asyncio.Task[list[Metric]] | None = None
 
     async def text(self) -> str:
         # Created here because a lock belongs to the event loop that first waits for it.
@@ -56,10 +57,19 @@ class MetricsPage:
             return self._text
 
     async def _read(self) -> str:
+        reading = self._reading
+        if reading is None or reading.get_loop() is not asyncio.get_running_loop():
+            with patience(ON_SCREEN):
+                reading = self._reading = asyncio.create_task(ametrics(self.database))
+            reading.add_done_callback(lambda task: task.cancelled() or task.exception())
+        # It is not cancelled: the driver would take seconds to cancel a statement if the server does not answer.
+        done, _ = await asyncio.wait({reading}, timeout=READ_SECONDS)
+        if not done:
+            return exposition([_up(0)])
+        self._reading = None
         try:
-            async with asyncio.timeout(READ_SECONDS):
-                return exposition([_up(1), *await ametrics(self.database)])
-        except (TreadleError, DatabaseError, TimeoutError):
+            return exposition([_up(1), *reading.result()])
+        except (TreadleError, DatabaseError):
             return exposition([_up(0)])
 
 
@@ -69,27 +79,20 @@ def _up(value: int) -> Metric:
 
 def _queries() -> list[Query[Any]]:
     return [
-        overview_queries.get_throughput(60, 60),
-        *count_queries(),
         metric_queries.find_totals(),
         metric_queries.get_database_metrics(),
+        *state_queries(),
     ]
 
 
-def _metrics(
-    chart: Chart,
-    depths: Sequence[LaneDepth],
-    counts: Counts,
-    workers: Sequence[WorkerRow],
-    totals: Sequence[TypeTotals],
-    database: DatabaseMetrics,
-) -> list[Metric]:
-    counted = count_jobs(depths, counts, workers, chart.at)
-    return [*_jobs(chart, counted), *_finished(totals), *_workers(workers), *_database(chart, database)]
+def _metrics(totals: Sequence[TypeTotals], database: DatabaseMetrics, *read: Any) -> list[Metric]:
+    state = QueueState(*read)
+    return [*_jobs(state), *_finished(totals), *_workers(state.workers), *_database(state, database)]
 
 
-def _jobs(chart: Chart, counted: JobCounts) -> list[Metric]:
+def _jobs(state: QueueState) -> list[Metric]:
     """Waiting jobs by queue and type; those of several priorities are added up."""
+    counted = count_jobs(state)
     totals = counted.totals.items()
     depth: dict[tuple[str, str], int] = {}
     age: dict[tuple[str, str], float] = {}
@@ -98,7 +101,7 @@ def _jobs(chart: Chart, counted: JobCounts) -> list[Metric]:
     for lane in counted.lanes:
         place = lane.queue, lane.job_type
         depth[place] = depth.get(place, 0) + lane.depth
-        due = 0.0 if lane.due_since is None else max(0.0, (chart.at - lane.due_since).total_seconds())
+        due = 0.0 if lane.due_since is None else max(0.0, (state.at - lane.due_since).total_seconds())
         age[place] = max(age.get(place, 0.0), due)
         estimated[place] = estimated.get(place, False) or not lane.exact
         paused[place] = paused.get(place, False) or lane.paused
@@ -159,8 +162,8 @@ def _workers(workers: Sequence[WorkerRow]) -> list[Metric]:
     ]
 
 
-def _database(chart: Chart, found: DatabaseMetrics) -> list[Metric]:
-    counted = max(0.0, (chart.at - chart.counted).total_seconds())
+def _database(state: QueueState, found: DatabaseMetrics) -> list[Metric]:
+    counted = max(0.0, (state.at - state.recent.counted).total_seconds())
     rows = [Sample({"state": "live"}, found.live_rows), Sample({"state": "dead"}, found.dead_rows)]
     sizes = [Sample({"part": "table"}, found.table_bytes), Sample({"part": "indexes"}, found.index_bytes)]
     return [

@@ -1,25 +1,21 @@
-"""The state of the whole queue. The command line, the dashboard and metrics show these numbers. No statement scans the
-whole table."""
+"""The overview of the whole queue. The command line, the dashboard and metrics show these numbers."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from treadle.db.database import Database
-from treadle.db.queries import operations as operation_queries
 from treadle.db.queries import overview as overview_queries
 from treadle.db.queries import snapshots as snapshot_queries
-from treadle.db.queries.overview import Chart, Counts, LaneDepth
+from treadle.db.queries.overview import Chart, LaneDepth
 from treadle.db.query import Query
-from treadle.words.changes import Pause
+from treadle.operations.state import QueueState, state_queries
 from treadle.words.overview import Lane, Overview, Total, WorkerRow
 from treadle.words.snapshot import JobSnapshot
 from treadle.words.status import Status
 
 # The windows of the charts that are offered, in seconds, and the length of a span in each.
 STEPS = {3600: 60, 21_600: 300, 86_400: 900, 604_800: 7200}
-# The throughput is that of a minute, whatever the charts show.
-RATE_STEP, RATE_WINDOW = 60, 600
 
 
 class JobCounts(NamedTuple):
@@ -39,45 +35,32 @@ async def aoverview(database: Database, window: int = 3600, running: int = 0) ->
     return _together(*await database.aread_together(_queries(window, running)))
 
 
+def make_overview(state: QueueState, chart: Chart, running: list[JobSnapshot]) -> Overview:
+    lanes, totals = count_jobs(state)
+    running.sort(key=lambda each: (each.started_at is None, each.started_at, each.id))
+    return Overview(
+        state.at, lanes, state.workers, state.pauses, chart.spans, chart.step, totals, _rate(state.recent), running
+    )
+
+
+def count_jobs(state: QueueState) -> JobCounts:
+    lanes = [_lane(each, state.workers, state.at) for each in state.depths]
+    lanes.sort(key=lambda lane: (-lane.depth, -lane.priority, lane.job_type, lane.queue))
+    waiting = [Total(lane.depth, lane.exact, lane.counted_at) for lane in lanes]
+    pending = add_totals([*waiting, state.counts.blocked])
+    return JobCounts(lanes, {status: state.counts.totals.get(status, pending) for status in Status})
+
+
 def _queries(window: int, running: int) -> list[Query[Any]]:
     return [
         overview_queries.get_throughput(window, STEPS[window]),
-        overview_queries.get_throughput(RATE_WINDOW, RATE_STEP),
-        *count_queries(),
-        operation_queries.find_pauses(),
         snapshot_queries.find_snapshots([], running),
+        *state_queries(),
     ]
 
 
-def count_queries() -> list[Query[Any]]:
-    """What count_jobs() needs, to be read together: in one snapshot the numbers agree with each other."""
-    return [
-        overview_queries.find_depths(),
-        overview_queries.count_statuses(),
-        overview_queries.find_recent_workers(),
-    ]
-
-
-def count_jobs(depths: Iterable[LaneDepth], counts: Counts, workers: Sequence[WorkerRow], now: datetime) -> JobCounts:
-    lanes = [_lane(each, workers, now) for each in depths]
-    lanes.sort(key=lambda lane: (-lane.depth, -lane.priority, lane.job_type, lane.queue))
-    waiting = [Total(lane.depth, lane.exact, lane.counted_at) for lane in lanes]
-    pending = add_totals([*waiting, counts.blocked])
-    return JobCounts(lanes, {status: counts.totals.get(status, pending) for status in Status})
-
-
-def _together(
-    chart: Chart,
-    recent: Chart,
-    depths: Sequence[LaneDepth],
-    counts: Counts,
-    workers: list[WorkerRow],
-    pauses: list[Pause],
-    running: list[JobSnapshot],
-) -> Overview:
-    lanes, totals = count_jobs(depths, counts, workers, chart.at)
-    running.sort(key=lambda each: (each.started_at is None, each.started_at, each.id))
-    return Overview(chart.at, lanes, workers, pauses, chart.spans, chart.step, totals, _rate(recent), running)
+def _together(chart: Chart, running: list[JobSnapshot], *state: Any) -> Overview:
+    return make_overview(QueueState(*state), chart, running)
 
 
 def _lane(depth: LaneDepth, workers: Sequence[WorkerRow], now: datetime) -> Lane:

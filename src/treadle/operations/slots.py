@@ -30,7 +30,8 @@ class WorkerSlots(NamedTuple):
 
     @property
     def free(self) -> int:
-        return max(0, (self.capacity or 0) - len(self.slots))
+        """A worker that is stuck or lost starts nothing."""
+        return max(0, (self.capacity or 0) - len(self.slots)) if self.worker.state == "alive" else 0
 
 
 class SlotMap(NamedTuple):

@@ -22,8 +22,9 @@ from treadle.doctor.finding import Severity, severity_of
 from treadle.doctor.limits import Limits
 from treadle.doctor.lock_facts import TableBlocker
 from treadle.doctor.rules.blocked import end_statement, roots_first
-from treadle.doctor.rules.failures import failure_severity, percent, without_muted
+from treadle.doctor.rules.failures import LEAST_PAST, failure_severity, percent, without_muted
 from treadle.doctor.rules.lanes import claims_by_hand, pauses_lane, serves, unserved_lanes
+from treadle.doctor.rules.work import last_worker
 from treadle.doctor.work_facts import FailureRate
 from treadle.words.changes import Pause
 from treadle.words.errors import DatabaseUnreachable, TooSlow, TreadleError
@@ -155,6 +156,9 @@ def _unserved(facts: Facts) -> list[Verdict]:
     after = UNSERVED if live else NO_WORKER
     waiting = unserved_lanes(live, [each for each in facts.lanes if each.due >= after], facts.pauses)
     if not waiting:
+        if last := last_worker(facts.workers):
+            sentence = f"No worker is running: the last one, {last.worker_id}, was last seen {span(last.seen)} ago."
+            return [_verdict(Severity.CRITICAL, sentence, "no_workers", "/workers", "Workers", start)]
         return []
     oldest = max(waiting, key=lambda each: each.due)
     if not live:
@@ -179,10 +183,12 @@ def _stuck(facts: Facts) -> list[Verdict]:
     if not stuck:
         return []
     state, worker = min(stuck, key=lambda each: each[0].since)
-    others = f" and {len(stuck) - 1} more" if len(stuck) > 1 else ""
+    more = len(stuck) - 1
+    who = f"Worker {worker.worker_id} and {more} more are" if more else f"Worker {worker.worker_id} is"
     seconds = max(0.0, facts.now - state.since.timestamp())
     by = f", blocked by a job of type {state.job_type}" if state.job_type else ""
-    sentence = f"Worker {worker.worker_id}{others} is stuck: its event loop has not run for {span(seconds)}{by}."
+    what = "its process was stopped" if state.kind == "stopped" else f"its event loop has not run for {span(seconds)}"
+    sentence = f"{who} stuck: {what}{by}."
     severity = severity_of(seconds, *facts.limits.stuck)
     return [_verdict(severity, sentence, "stuck_workers", "/workers", "Workers", "treadle doctor")]
 
@@ -190,13 +196,16 @@ def _stuck(facts: Facts) -> list[Verdict]:
 def _failing(facts: Facts) -> list[Verdict]:
     found = []
     for each in sorted(facts.rates, key=lambda each: -each.share):
-        if failure_severity(each) is Severity.WARNING:
+        severity = failure_severity(each)
+        if severity is not Severity.OK:
+            now = f"{each.share:.0%} of {each.attempts:,} attempts"
             sentence = (
-                f"{each.job_type} fails more often than before: {each.share:.0%} of {each.attempts:,} attempts, "
-                f"before that {percent(each.past_share)}."
+                f"{each.job_type} fails more often than before: {now}, before that {percent(each.past_share)}."
+                if severity is Severity.WARNING and each.past_attempts >= LEAST_PAST
+                else f"{each.job_type} fails in {now}."
             )
             link = f"/jobs?{urlencode({'status': 'failed', 'type': each.job_type})}"
-            found.append(_verdict(Severity.WARNING, sentence, "failure_rates", link, "Show the jobs"))
+            found.append(_verdict(severity, sentence, "failure_rates", link, "Show the jobs"))
     return found
 
 

@@ -12,6 +12,30 @@ from treadle.words.status import Status
 ACT_LIMIT = 10_000
 
 
+# The actions of the audit, and what they are called on pages.
+AUDIT_ACTIONS = {
+    "retry": "retry",
+    "cancel": "cancel",
+    "delete": "delete",
+    "run_now": "run now",
+    "priority": "change priority",
+    "pause": "pause",
+    "resume": "resume",
+    "limit": "change limit",
+    "reset limit": "reset limit",
+    "concurrency": "change concurrency",
+    "reset concurrency": "reset concurrency",
+    "signal": "send signal",
+    "mute errors": "mute errors",
+    "unmute errors": "unmute errors",
+    "put schedule": "add or change schedule",
+    "pause schedule": "pause schedule",
+    "resume schedule": "resume schedule",
+    "run schedule": "run schedule",
+    "delete schedule": "delete schedule",
+}
+
+
 class Action(StrEnum):
     """An operator's action on a job."""
 

@@ -18,7 +18,9 @@ def duration(value: Duration, name: str = "duration") -> timedelta:
     try:
         span = _parse(value)
     except OverflowError:
-        span = None
+        raise InvalidArgument(f"{name} must be at most {timedelta.max.days:,} days, got {value!r}") from None
+    if span is None and isinstance(value, str):
+        raise InvalidArgument(f'{name} must be a duration such as "90s", "10m", "1.5h" or "7d", got {value!r}')
     if span is None:
         raise InvalidArgument(
             f'{name} must be a timedelta, seconds, or a string such as "90s", "10m" or "1.5h", got {value!r}'

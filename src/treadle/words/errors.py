@@ -92,6 +92,16 @@ class UnknownLimit(TreadleError, LookupError):
         self.name = name
 
 
+class UnknownName(TreadleError, LookupError):
+    """There is no job type, or no queue, of this name."""
+
+    def __init__(self, kind: str, name: str, similar: Sequence[str]) -> None:
+        noun = "job type" if kind == "type" else kind
+        others = f"; did you mean {' or '.join(map(shown, similar))}?" if similar else ""
+        super().__init__(f"there is no {noun} {shown(name)}: no job, worker, schedule, limit or pause has it{others}")
+        self.name = name
+
+
 class UnknownErrorGroup(TreadleError, LookupError):
     """There is no group of errors of this number."""
 
@@ -236,6 +246,10 @@ class DatabaseUnreachable(TreadleError):
 
 class TooSlow(TreadleError):
     """A read took longer than its time limit."""
+
+
+class TableLocked(TooSlow):
+    """A read waited too long for a lock."""
 
 
 class EmbeddedMissing(TreadleError):

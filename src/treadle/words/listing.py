@@ -10,7 +10,8 @@ from treadle.words.status import Status
 LATER = "later"
 """Accepted as a status in filters: pending, but not due yet."""
 HELD = "held"
-"""Accepted as a status in filters: pending, but blocked, such as by an earlier job with its key."""
+"""Accepted as a status in filters: pending, but blocked, such as by an earlier job with its key. Shown as BLOCKED."""
+BLOCKED = "blocked"
 
 
 class JobFilter(NamedTuple):
@@ -35,6 +36,15 @@ class JobFilter(NamedTuple):
     def is_search(self) -> bool:
         """Whether each job must be examined, so that a page may take several queries."""
         return self.search is not None or self.where is not None
+
+
+def read_status(given: str | None) -> str | None:
+    """The status of a filter, from what people write. `held` was once the name of `blocked`."""
+    return HELD if given == BLOCKED else given
+
+
+def shown_status(status: str | None) -> str | None:
+    return BLOCKED if status == HELD else status
 
 
 class JobSummary(NamedTuple):

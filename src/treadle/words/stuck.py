@@ -9,6 +9,11 @@ from uuid import UUID
 from treadle.words.formatting import printable, span
 
 _FRAME = re.compile(r'^  File "(.*)", line (\d+), in (.*)$', re.MULTILINE)
+# The first lines of a stack. The first one: it was dumped from outside, because no thread of the process answered.
+GIL_HELD = "No thread of the process answered: one of them does not release the GIL."
+OTHER_THREAD = "Another thread:"
+# Processes of one host, and hosts, whose commands are shown.
+MOST = 20
 
 
 class Stuck(NamedTuple):
@@ -42,22 +47,70 @@ def describe_stuck(stuck: Stuck, at: datetime) -> str:
 
 def where_blocked(stack: str | None) -> str:
     """The innermost frame of the first stack."""
-    frames = _FRAME.findall((stack or "").partition("\n\n")[0])
+    frames = _frames(stack)
     if not frames:
         return ""
     file, line, function = frames[-1]
     return f", at {printable(file)[-200:]} line {line} in {printable(function)[:100]}"
 
 
-def unblock(stuck: Stuck, host: str | None, pid: int | None) -> str:
-    """What to do about it."""
-    on = f" on {printable(host)}" if host else ""
-    process = str(pid) if pid else "PID"
-    replace = f"To replace the process{on}: kill -9 {process}; its jobs run again"
+def summarize_stuck(stuck: Stuck) -> str:
+    """For a narrow column: what blocks it comes first. How long is said elsewhere."""
     if stuck.kind == "stopped":
-        return f"To let it continue{on}: kill -CONT {process}. {replace}"
-    return (
-        "It goes on when the handler lets the event loop run. An async handler must not block: declare it with def, so "
-        "that it runs in a thread, or with process=True; with @app.job(deadline=…), the supervisor replaces a process "
-        f"that blocks for longer. {replace}"
+        return "stopped by a signal or a debugger"
+    frames = _frames(stuck.stack)
+    # The first one is the handler.
+    file, line, function = frames[0] if frames else ("", "", "")
+    where = f"{printable(file).rpartition('/')[2][-60:]}:{line}"
+    if stuck.job_type:
+        return f"blocked by {printable(stuck.job_type)}" + (f" at {where}" if frames else "")
+    return f"blocked in {printable(function)[:60]} at {where}" if frames else "its event loop is blocked"
+
+
+def unblock(*processes: tuple[Stuck, str | None, int | None]) -> str:
+    """What to do about these workers, each with its host and the number of its process."""
+    stopped = [each for each in processes if each[0].kind == "stopped"]
+    blocked = [each for each in processes if each[0].kind != "stopped"]
+    holding = [each for each in blocked if holds_gil(each[0].stack)]
+    said = []
+    if stopped:
+        said.append(f"To let {_it(stopped, 'it', 'them')} continue{_commands('kill -CONT', stopped)}")
+    if holding:
+        said.append(
+            "A handler does not release the GIL, for example in a long regular expression, so that no other thread of "
+            "its process runs: declare it with process=True. A thread does not help"
+        )
+    if len(holding) < len(blocked):
+        said.append(
+            "An async handler must not block: declare it with def, so that it runs in a thread, or with process=True"
+        )
+    if blocked:
+        said.append("With @app.job(deadline=…), the supervisor replaces a process that blocks for longer")
+    it, its = _it(processes, "the process", "the processes"), _it(processes, "its", "their")
+    said.append(f"To replace {it}{_commands('kill -9', processes)}; {its} jobs run again")
+    return ". ".join(said)
+
+
+def holds_gil(stack: str | None) -> bool:
+    """Whether a thread of the process keeps all others from running, as far as the stack tells."""
+    return (stack or "").startswith((GIL_HELD, OTHER_THREAD))
+
+
+def _frames(stack: str | None) -> list[tuple[str, str, str]]:
+    """Of the first stack, the outermost first: file, line and function."""
+    return _FRAME.findall((stack or "").partition("\n\n")[0])
+
+
+def _it(processes: Sequence[object], one: str, several: str) -> str:
+    return one if len(processes) == 1 else several
+
+
+def _commands(command: str, processes: Sequence[tuple[Stuck, str | None, int | None]]) -> str:
+    """With the processes of each host, as many as fit into a line."""
+    hosts: dict[str, list[str]] = {}
+    for _, host, pid in processes:
+        hosts.setdefault(f" on {printable(host)}" if host else "", []).append(str(pid) if pid else "PID")
+    return ";".join(
+        f"{on}: {command} {' '.join(numbers[:MOST])}{' …' if len(numbers) > MOST else ''}"
+        for on, numbers in list(hosts.items())[:MOST]
     )

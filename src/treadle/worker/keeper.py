@@ -153,7 +153,7 @@ def _log(worker_id: str, before: Stuck | None, after: Stuck | None, moment: floa
         where = f", here:\n{after.stack.rstrip()}" if after.stack else "; its stack is not available"
         seconds = moment - after.since
         log.warning(
-            "worker %s is stuck: its event loop is blocked for %.1f seconds%s%s", worker_id, seconds, job, where
+            "worker %s is stuck: its event loop has been blocked for %.1f seconds%s%s", worker_id, seconds, job, where
         )
 
 

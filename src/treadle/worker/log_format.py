@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -9,6 +10,9 @@ from typing import Any, NamedTuple
 from treadle.words.log_message import message_of, pairs
 
 log = logging.getLogger("treadle")
+# Control characters except tabs and line ends, and those that reverse the direction of the text: names of types and
+# messages of exceptions are not ours, and a terminal would obey them.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 class LogOptions(NamedTuple):
@@ -29,7 +33,7 @@ class TextFormatter(logging.Formatter):
         name = "" if _is_ours(record) else f"{record.name}: "
         rest = pairs(fields | getattr(record, "job", {}))
         line = f"{moment} {record.levelname:7} {name}{text}{' ' if rest else ''}{rest}"
-        return f"{line}\n{trace}" if (trace := _traceback(record)) else line
+        return _escaped(f"{line}\n{trace}" if (trace := _traceback(record)) else line)
 
 
 class JsonFormatter(logging.Formatter):
@@ -72,6 +76,10 @@ def set_up(level: str, style: str, job: Callable[[], dict[str, Any]] = dict) -> 
     root.setLevel(min(logging.INFO, handler.level))
     log.handlers.clear()
     log.setLevel(level.upper())
+
+
+def _escaped(line: str) -> str:
+    return _CONTROL.sub(lambda each: each[0].encode("unicode_escape").decode(), line)
 
 
 def _is_ours(record: logging.LogRecord) -> bool:

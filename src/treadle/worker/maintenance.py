@@ -27,7 +27,8 @@ from treadle.worker.services import Delay, Service
 TICK_EVERY = 0.5
 PRUNE_EVERY = 60.0
 COUNT_EVERY = 5.0
-GROUP_ERRORS_EVERY = 10.0
+# At least: failures that were committed late, or before an upgrade.
+GROUP_ERRORS_EVERY = 60.0
 # At first; then the database says when it is due.
 DEPTHS_EVERY = 2.0
 RECOVER_CLIENTS_EVERY = 60.0
@@ -77,12 +78,13 @@ def services(
         await sweep(connection, grace)
 
     async def count_finished() -> None:
-        await count(connection)
+        if await count(connection):  # which includes failed attempts
+            await group_errors(connection)
 
     async def count_deep() -> Delay:
         return Delay(max(0.5, await connection.run(operation_queries.count_depths())))
 
-    async def count_failed() -> None:
+    async def group_late_errors() -> None:
         await group_errors(connection)
 
     async def end_expired() -> Delay | None:
@@ -96,7 +98,7 @@ def services(
         Service(remove_old, PRUNE_EVERY),
         Service(count_finished, COUNT_EVERY),
         Service(count_deep, DEPTHS_EVERY),
-        Service(count_failed, GROUP_ERRORS_EVERY),
+        Service(group_late_errors, GROUP_ERRORS_EVERY),
         Service(end_expired, EXPIRE_EVERY),
     ]
 

@@ -62,6 +62,8 @@ def read(raw: str, thread: int) -> Found:
         head, _, text = raw.partition("\n")
         known = json.loads(head)
         return Found(UUID(known["job"]) if known else None, known.get("job_type"), text or None, True)
+    from treadle.words.stuck import GIL_HELD  # imported when it is needed: a supervisor has to start quickly
+
     found = {}
     starts = list(_THREAD.finditer(raw))
     for nth, start in enumerate(starts):
@@ -70,16 +72,19 @@ def read(raw: str, thread: int) -> Found:
         found[int(start[1], 16)] = [
             Line(file, int(line) if line.isdecimal() else 0, function) for file, line, function in reversed(frames)
         ]
-    return Found(text=_text(found, thread, dumped=True) or None)
+    text = _text(found, thread, dumped=True)
+    return Found(text=f"{GIL_HELD}\n{text}" if text else None)
 
 
 def _text(stacks: Mapping[int, Sequence[Line]], thread: int, dumped: bool = False) -> str:
+    from treadle.words.stuck import OTHER_THREAD
+
     own = stacks.get(thread, ())
     others: list[Sequence[Line]] = []
     if dumped or not own or _is_idle(own):
         others = [each for known, each in stacks.items() if known != thread and each and not _is_idle(each)]
     # Its frames can be read from a file only inside the process: the supervisor must not wait for a slow disk.
-    parts = [f"Another thread:\n{_format(each, source=not dumped)}" for each in others]
+    parts = [f"{OTHER_THREAD}\n{_format(each, source=not dumped)}" for each in others]
     if own:
         title = "The thread of the event loop:\n" if others else ""
         parts.append(f"{title}{_format(own, source=not dumped)}")

@@ -23,6 +23,7 @@ from treadle.worker.job_slots import JobSlots
 from treadle.worker.keeper import Keeper
 from treadle.worker.metrics import MetricsEndpoint
 from treadle.worker.options import FLUSH_SECONDS, STOP_SECONDS, WorkerOptions, settings
+from treadle.worker.pulse import STUCK_SECONDS
 from treadle.worker.services import within
 
 log = logging.getLogger("treadle")
@@ -334,6 +335,10 @@ class Supervisor:
         late = min(now() - each.slots.renewed_at for each in claiming)
         if late > self._settings.fence_after:
             return Answer(503, f"not ready: the lease was last renewed {late:.0f} seconds ago\n")
+        # 0: it has not begun yet.
+        stuck = min(now() - each.slots.pulse if each.slots.pulse else 0.0 for each in claiming)
+        if stuck > STUCK_SECONDS:
+            return Answer(503, f"not ready: no event loop has run for {stuck:.0f} seconds; see treadle doctor\n")
         return Answer(200, "ready\n")
 
     async def _enforce(self) -> None:

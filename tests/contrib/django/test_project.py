@@ -3,29 +3,18 @@
 import json
 import os
 import re
-from collections.abc import Iterator
 from typing import Any
 from uuid import UUID, uuid4
 
 import django
-import psycopg
 import pytest
 
-from tests.conftest import SERVER
 from tests.contrib.django.conftest import Project
-from tests.support.databases import create_database
 from treadle import Status
 from treadle.contrib.django.schema import UpgradeSchema
 from treadle.db.migrations import migration_files
 
 NEWEST = max(number for number, _ in migration_files())
-
-
-@pytest.fixture
-def empty() -> Iterator[Project]:
-    """A project whose database has no tables yet."""
-    for url in create_database(os.environ[SERVER], "template0"):
-        yield Project(url)
 
 
 def test_the_tests_of_the_project_pass(project: Project) -> None:
@@ -38,7 +27,8 @@ def test_the_tests_of_the_project_pass(project: Project) -> None:
 def test_the_tests_of_the_project_pass_with_pytest(project: Project, options: list[str]) -> None:
     printed = project.python(
         *("-m", "pytest", "-c", os.devnull, "--rootdir", ".", "-p", "no:cacheprovider", "--create-db", *options),
-        "shop/pytest_orders.py",
+        *("-p", "django", "-p", "treadle", "shop/pytest_orders.py"),
+        PYTEST_DISABLE_PLUGIN_AUTOLOAD="1",  # other plugins take longer to load than the tests
     )
     assert "5 passed" in printed
 
@@ -149,14 +139,17 @@ with connect(database_url()) as connection:
 
 
 def test_manage_py_runs_a_worker_and_the_other_commands(project: Project) -> None:
-    printed = project.manage("treadle", "enqueue", "pay", "order=1")
+    def treadle(*arguments: str, fails: bool = False) -> str:
+        return project.python("-W", "error", "manage.py", "treadle", *arguments, fails=fails)
+
+    printed = treadle("enqueue", "pay", "order=1")
     (job,) = (row.id for row in project.queue.list().jobs)
     assert str(job) in printed
-    project.manage("treadle", "worker", "--drain", "--settings", "website.settings")
+    treadle("worker", "--drain", "--settings", "website.settings")
     assert project.queue.get(job).status == Status.COMPLETED
     assert str(job) in project.manage("treadle", "jobs", "--json")
     assert project.manage("treadle", "--help").startswith("Usage: manage.py treadle [OPTIONS] COMMAND")
-    assert "there is no job" in project.manage("treadle", "show", "0" * 32, fails=True)
+    assert "there is no job" in treadle("show", "0" * 32, fails=True)
 
 
 @pytest.mark.skipif(django.VERSION < (6,), reason="django.tasks came with Django 6")
@@ -184,12 +177,3 @@ except CommandError as error:
     print("refused:", error)
 """
     assert "refused: there is no job" in project.manage("shell", "-v", "0", "-c", code)
-
-
-def test_the_supervisor_of_a_worker_has_no_connection_of_django(project: Project) -> None:
-    name = {"PROJECT_OPTIONS": json.dumps({"application_name": "orm"}), "PROJECT_CONN_MAX_AGE": "null"}
-    with project.worker(**name), psycopg.connect(project.url, autocommit=True) as connection:
-        while not connection.execute("select 1 from treadle.workers where lost_at is null").fetchall():
-            pass
-        sessions = connection.execute("select 1 from pg_stat_activity where application_name = 'orm'").fetchall()
-        assert sessions == []

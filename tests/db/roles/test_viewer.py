@@ -9,7 +9,9 @@ import pytest
 from psycopg import Connection
 
 from tests.support.commands import run_treadle
-from tests.support.dashboards import OPERATOR, SECRETS, Site
+from tests.support.dashboards import OPERATOR, SECRETS, VIEWER, Site
+from tests.support.error_groups import count_now, groups
+from tests.support.graphs import insert_workflow
 from tests.support.roles import Roles
 from tests.support.why import register_worker
 from tests.support.workers import one
@@ -21,6 +23,7 @@ from treadle.doctor import Severity
 from treadle.doctor.examine import examine
 from treadle.operations.overview import overview
 from treadle.web import dashboard_app
+from treadle.web.dashboard.app import routes
 from treadle.words.listing import JobFilter
 
 
@@ -148,6 +151,43 @@ def test_a_dashboard_with_the_rights_of_a_viewer_shows_limits_and_cannot_change_
     assert (answer.status_code, "lacks a privilege" in answer.json()["error"]) == (503, True)
     assert one(owner, "select amount from limits") == 1
     site.close()
+
+
+@pytest.mark.parametrize("secret", [VIEWER, OPERATOR])
+def test_a_dashboard_with_the_rights_of_a_viewer_shows_every_page(
+    roles: Roles, queue: JobQueue, owner: Connection[Any], monkeypatch: pytest.MonkeyPatch, secret: str
+) -> None:
+    made, _ = insert_workflow(owner, [(), (0,)], title="xyzzy")
+    failed = queue.enqueue("films", {"title": "xyzzy"})
+    queue.fail(queue.claim(["films"])[0], "torn", final=True)
+    source = Treadle(roles.url)
+    count_now(source)
+    (group,) = groups(source).values()
+    source.close()
+    for name, value in SECRETS.items():
+        monkeypatch.setenv(name, value)
+    app = Treadle(roles.url_of("viewer"))
+    site = Site(dashboard_app(app), app)
+    program = site.program(secret)
+    shown = [
+        route for route in routes(app) if route.method == "GET" and not route.path.startswith(("/assets", "/live"))
+    ]
+    for route in shown:
+        for each in (group.id,) if "errors/" in route.path else (made, failed):
+            answer = program.get(route.path.replace("{id}", str(each)))
+            assert answer.status_code not in (500, 503), (route.path, answer.text)
+            assert "xyzzy" not in answer.text
+    pages = [program.get(f"/jobs/{each}").text for each in (made, failed)]
+    assert "event: job" in program.get(f"/live/jobs/{failed}").text
+    reason = "The database role of this dashboard may not read them" if secret is OPERATOR else "Visible to operators"
+    assert all(reason in each for each in pages)
+    assert program.send("GET", f"/api/jobs/{failed}").json()["data"] is None
+    assert program.send("GET", f"/api/jobs/{made}/graph").json()["nodes"]
+    site.close()
+    for arguments in (["show", str(failed)], ["show", str(made)]):
+        printed = run_treadle(*arguments, "--database-url", roles.url_of("viewer"))
+        assert (printed.exit_code, printed.stderr) == (0, "")
+        assert "This database role may not read them" in printed.stdout
 
 
 @pytest.mark.parametrize("status", [None, "pending"])

@@ -10,7 +10,7 @@ from treadle.watching.bars import bar
 from treadle.words.formatting import count, countdown, estimated, printable, rate, short_id, span
 from treadle.words.overview import Lane, WorkerRow
 from treadle.words.snapshot import JobSnapshot
-from treadle.words.stuck import describe_stuck
+from treadle.words.stuck import summarize_stuck
 
 BAR, LONG_BAR = 10, 24
 
@@ -77,7 +77,7 @@ LANES = TableSpec[LaneNow](
 
 def _types(now: WorkerNow, _: int) -> str | Text:
     if now.worker.state == "stuck" and now.worker.stuck:
-        return Text(describe_stuck(now.worker.stuck, now.at), style="red")
+        return Text(summarize_stuck(now.worker.stuck), style="red")
     types = now.worker.job_types
     return "manual claims" if types is None else printable(", ".join(sorted(types)))
 
@@ -108,7 +108,7 @@ WORKERS = TableSpec[WorkerNow](
         Column("host", lambda now, _: printable(now.worker.host or ""), 1, grows=True, min_table_width=76),
         Column("types", _types, 2, grows=True),
         Column("busy", _busy, 8, right=True, order=lambda now: -now.worker.running),
-        Column("last seen", _last_seen, 11, right=True, order=lambda now: now.worker.seen_at),
+        Column("last seen", _last_seen, 13, right=True, order=lambda now: now.worker.seen_at),
     ],
     key=lambda now: now.worker.worker_id,
     sort_by="worker",

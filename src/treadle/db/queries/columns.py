@@ -15,8 +15,12 @@ _SELECTED = {
     # A job that was inserted by hand may have none.
     "created": "pg_catalog.date_part('epoch', coalesce(created_at, run_at))",
 }
+# Those that the role treadle_viewer may not read. A payload is never null.
+_HIDDEN = {"data": "'null'", "result": "null", "checkpoint": "null", "headers": "null"}
 
 
 @cache
-def columns(shape: type[NamedTuple]) -> str:
-    return ", ".join(_SELECTED.get(each, each) for each in shape._fields)
+def columns(shape: type[NamedTuple], payloads: bool = True) -> str:
+    """Without `payloads`, for roles that may not read them: null instead."""
+    selected = _SELECTED if payloads else _SELECTED | _HIDDEN
+    return ", ".join(selected.get(each, each) for each in shape._fields)

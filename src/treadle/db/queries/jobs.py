@@ -137,7 +137,8 @@ def retry(job: AnyJob) -> Query[None]:
     return _change("retry_job", {"id": target}, _changed(target, "retried"))
 
 
-def get_job(job: AnyJob) -> Query[JobRow]:
+def get_job(job: AnyJob, *, payloads: bool = True) -> Query[JobRow]:
+    """Without `payloads`, the job has no payload, result, checkpoint and headers."""
     target = job_id(job)
 
     def read(rows: Rows) -> JobRow:
@@ -145,7 +146,7 @@ def get_job(job: AnyJob) -> Query[JobRow]:
             raise JobNotFound(target)
         return read_row(rows[0])
 
-    return Query(row_statement("get_job"), {"id": target}, read)
+    return Query(row_statement("get_job", payloads), {"id": target}, read)
 
 
 def find_newest_jobs(

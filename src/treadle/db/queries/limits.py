@@ -67,7 +67,7 @@ def find(
     name: str | None = None, limit: int = 100, *, key: str | None = None, search: str | None = None
 ) -> Query[list[LimitStatus]]:
     """At most `limit` rows, those that jobs wait for first. With `key`, of the limit `name` the keys that begin with
-    it; with `search`, the limits whose name or job type contains it, without their keys."""
+    it; with `search`, the limits whose name, job type or queue contains it, without their keys."""
     if key is not None and name is not None:
         return find_keys(name, key, limit)
     if search is not None:
@@ -77,7 +77,7 @@ def find(
 
 
 def find_matching(text: str, limit: int = 100) -> Query[list[LimitStatus]]:
-    """The limits whose name or job type contains the text, without their keys."""
+    """The limits whose name, job type or queue contains the text, without their keys."""
     return _search(None, None, text_within(text, 100, "search"), limit)
 
 

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from treadle.db.query import Query, Rows, call, statement
 from treadle.words.errors import InvalidArgument, shown
-from treadle.words.listing import HELD, LATER, JobFilter, JobSummary, Listing
+from treadle.words.listing import HELD, LATER, JobFilter, JobSummary, Listing, read_status, shown_status
 from treadle.words.moment import made_at
 from treadle.words.naming import text_within
 from treadle.words.status import FINISHED, Status
@@ -194,8 +194,10 @@ def _params(job_filter: JobFilter, after: str | None) -> tuple[str, dict[str, ob
 
 
 def _checked(job_filter: JobFilter) -> JobFilter:
+    job_filter = job_filter._replace(status=read_status(job_filter.status))
     if job_filter.status is not None and job_filter.status not in _STATUSES:
-        raise InvalidArgument(f"status must be one of {', '.join(_STATUSES)}, got {shown(job_filter.status)}")
+        names = ", ".join(shown_status(each) or "" for each in _STATUSES)
+        raise InvalidArgument(f"status must be one of {names}, got {shown(job_filter.status)}")
     for value, limit, name in (
         (job_filter.job_type, 50, "job type"),
         (job_filter.queue, 50, "queue"),

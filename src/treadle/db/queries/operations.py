@@ -19,6 +19,11 @@ EXAMINED_ACTS = 5000
 NO_FILTER = AuditFilter()
 
 
+def has_begun(act: UUID) -> Query[bool]:
+    """Whether a part of it has been carried out."""
+    return Query(statement("has_begun"), {"act": act}, lambda rows: bool(rows[0][0]))
+
+
 def change_jobs(
     action: Action,
     ids: Sequence[UUID],

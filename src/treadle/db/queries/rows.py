@@ -20,9 +20,9 @@ class Claimed(NamedTuple):
 
 
 @cache
-def row_statement(name: str) -> str:
+def row_statement(name: str, payloads: bool = True) -> str:
     """A statement whose columns are the fields of a JobRow."""
-    return statement(name).replace("/* columns */", columns(JobRow))
+    return statement(name).replace("/* columns */", columns(JobRow, payloads))
 
 
 # The positions of the status and of the JSON columns in a JobRow.

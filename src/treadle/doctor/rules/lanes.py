@@ -16,7 +16,7 @@ def check_lanes(
     unknown = claims_by_hand(live)
     unserved = unserved_lanes(live, [each for each in lanes if each.due >= context.limits.unserved[0]], pauses)
     if not unserved:
-        return [ok("unserved_lanes", "Every lane with due jobs has a worker.")]
+        return [ok("unserved_lanes", "Workers serve the type and queue of every due job.")]
     types = sorted({each.job_type for each in unserved})
     paused = paused_workers(live, unserved)
     known = sorted({name for each in live for name in each.job_types or ()})

@@ -109,11 +109,11 @@ def _backlog(limit: WaitingLimit) -> str:
 
 
 def check_unopened(context: Context, workers: Sequence[Worker], limits: Sequence[UnopenedLimit]) -> list[Finding]:
-    """Workers open lanes. That there are none is reported as `unserved_lanes`."""
+    """Workers open lanes. If there are no workers, that is reported as `unserved_lanes`."""
     live = any(each.live and each.lease is not None for each in workers)
     bad = [each for each in limits if live and each.seconds >= context.limits.unopened[0]]
     if not bad:
-        return [ok("unopened_limits", "Lanes are opened when their limit has room.")]
+        return [ok("unopened_limits", "Jobs that wait for a limit are claimed when it has room.")]
     names = list(dict.fromkeys(each.name for each in bad))
     statements = " ".join(
         f"update {context.schema}.lanes set parked_name = null, parked_key = null where parked_name = {literal(each)};"
@@ -123,15 +123,16 @@ def check_unopened(context: Context, workers: Sequence[Worker], limits: Sequence
         Finding(
             "unopened_limits",
             highest(*(severity_of(each.seconds, *context.limits.unopened) for each in bad)),
-            "Jobs wait for limits that have room, and nobody opens their lanes.",
+            "Jobs wait for limits that have room, and no worker claims them.",
             lines(
                 [
-                    f"{each.name}{f' for {each.key}' if each.key else ''}: {plural(each.lanes, 'lane')} parked for "
+                    f"{each.name}{f' for {each.key}' if each.key else ''}: jobs of "
+                    f"{plural(each.lanes, 'combination')} of queue, type and priority have waited for "
                     f"{span(each.seconds)} (job {each.job})"
                     for each in bad
                 ]
             ),
-            f"Open the lanes: {statements}\n"
+            f"To let workers claim them: {statements}\n"
             "If this statement waits, a session has locked the rows: see pg_locks. "
             "Otherwise it is a defect of Treadle; please report it.",
         )

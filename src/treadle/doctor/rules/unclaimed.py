@@ -54,8 +54,8 @@ def check_hidden(context: Context, jobs: Sequence[HiddenJob]) -> list[Finding]:
             Severity.WARNING,
             "Jobs are due where no claim looks: they came in without triggers (a restore, logical replication).",
             lines([_hidden(each) for each in jobs]),
-            "Live workers find them, one lane with each tick. If they do not, or at once:\n"
-            + lines([_show_lane(schema, each) for each in jobs], limit=20),
+            "Live workers find them by themselves, with each tick those of one queue, type and priority. "
+            "To do it at once:\n" + lines([_show_lane(schema, each) for each in jobs], limit=20),
         )
     ]
 
@@ -100,7 +100,9 @@ def _untriggered(job: UntriggeredJob) -> str:
 
 
 def _hidden(job: HiddenJob) -> str:
-    why = "its lane is not searched" if job.floor is None else f"claims begin at {job.floor:%Y-%m-%d %H:%M:%S %Z}"
+    why = "claims do not look at its queue, type and priority"
+    if job.floor is not None:
+        why = f"claims begin at {job.floor:%Y-%m-%d %H:%M:%S %Z}"
     return f"{job.job_type}{_queue(job.queue)}, priority {job.priority}: due for {span(job.due)} (job {job.id}); {why}"
 
 

@@ -19,7 +19,28 @@ def check_workers(context: Context, workers: Sequence[Worker]) -> list[Finding]:
         _outdated(context, workers),
         _clocks(context, workers),
         _stuck(context, workers),
+        _none_live(workers),
     ]
+
+
+def _none_live(workers: Sequence[Worker]) -> Finding:
+    last = last_worker(workers)
+    if last is None:
+        return ok("no_workers", "A worker is running, or none has run within a day.")
+    return Finding(
+        "no_workers",
+        Severity.CRITICAL,
+        "No worker is running: all of them were killed, or have lost their connection.",
+        f"the last one was {_name(last)}: last heartbeat {span(max(0.0, last.seen))} ago",
+        "Find out why it ended (its log, the system's log), and start workers: treadle worker module:app",
+    )
+
+
+def last_worker(workers: Sequence[Worker]) -> Worker | None:
+    """The worker that was seen last, if all have been lost: one that stops as it should is no longer listed."""
+    if any(each.live for each in workers):
+        return None
+    return min((each for each in workers if each.lease is not None), key=lambda each: each.seen, default=None)
 
 
 def _silent(context: Context, workers: Sequence[Worker]) -> Finding:
@@ -49,13 +70,23 @@ def _stuck(context: Context, workers: Sequence[Worker]) -> Finding:
     stuck = [(each, each.stuck, each.now) for each in workers if each.live and each.stuck and each.now]
     if not stuck:
         return ok("stuck_workers", "The event loop of every live worker runs.")
-    worker, first, _ = min(stuck, key=lambda each: each[1].since)
+    stuck.sort(key=lambda each: each[1].since)
+    one, kinds = len(stuck) == 1, {state.kind for _, state, _ in stuck}
+    if kinds == {"stopped"}:
+        what = "A worker was stopped" if one else f"{len(stuck)} workers were stopped"
+    elif "stopped" in kinds:
+        what = f"{len(stuck)} workers are stuck"
+    else:
+        what = f"The event loop of {'a worker' if one else f'{len(stuck)} workers'} does not run"
+    keeps = "it keeps its jobs, but neither claims" if one else "they keep their jobs, but neither claim"
+    stacks = any(state.stack for _, state, _ in stuck)
     return Finding(
         "stuck_workers",
         highest(*(severity_of((now - each.since).total_seconds(), *context.limits.stuck) for _, each, now in stuck)),
-        "The event loop of a worker does not run: it keeps its jobs, but neither claims nor starts nor finishes any.",
+        f"{what}: {keeps} nor {'starts nor finishes' if one else 'start nor finish'} any.",
         lines([f"{_name(each)}: {describe_stuck(state, now)}" for each, state, now in stuck]),
-        unblock(first, worker.host, worker.pid) + ". The Workers page and the log of the worker show the whole stack.",
+        unblock(*((state, each.host, each.pid) for each, state, _ in stuck))
+        + (". The Workers page and the log of the worker show the whole stack." if stacks else "."),
     )
 
 
@@ -132,7 +163,7 @@ def check_tick(context: Context, tick: Tick) -> list[Finding]:
             )
         ]
     if tick.missed is None:
-        return [ok("ticks", "The tick keeps the floors of the lanes up to date.")]
+        return [ok("ticks", "Workers run the tick, which keeps claims quick.")]
     last = "there has been no tick yet" if tick.seconds is None else f"the last tick was {span(tick.seconds)} ago"
     return [
         Finding(

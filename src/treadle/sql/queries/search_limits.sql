@@ -1,4 +1,4 @@
--- Limits whose name or job type contains a text. Or one limit, with its keys that begin with a text: the key that equals it is
+-- Limits whose name, job type or queue contains a text. Or one limit, with its keys that begin with a text: the key that equals it is
 -- among them even if no job has used it yet, so that it can be changed.
 with rule as materialized (
     select known.name, known.per
@@ -10,7 +10,10 @@ with rule as materialized (
                     select
                     from treadle.limit_targets as target
                     where target.name = known.name
-                      and position(lower(%(search)s::text) in lower(target.job_type)) > 0
+                      and (
+                            position(lower(%(search)s::text) in lower(target.job_type)) > 0
+                            or position(lower(%(search)s::text) in lower(target.queue)) > 0
+                      )
                 )
           end
     order by known.name

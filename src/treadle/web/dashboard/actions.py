@@ -10,7 +10,7 @@ from treadle.db.queries import operations as operation_queries
 from treadle.db.queries import schedules as schedule_queries
 from treadle.db.queries import workflows as workflow_queries
 from treadle.db.queries.limits import LimitOptions
-from treadle.operations.bulk import achange_chunk, counted
+from treadle.operations.bulk import Confirmed, achange_chunk, counted
 from treadle.web.dashboard.security.access import Visitor
 from treadle.words.changes import Action, ChangeResult
 from treadle.words.duration import Duration
@@ -112,10 +112,11 @@ async def change_matching(
     reason: str | None,
     priority: int | None,
     act: UUID | None = None,
+    confirmed: Confirmed = Confirmed(),  # noqa: B008 - it cannot be changed
 ) -> Chunk:
     """Changes one chunk of the jobs that match a filter."""
     counts, following = await achange_chunk(
-        app.database, job_filter, action, actor(visitor), reason, priority, after, act
+        app.database, job_filter, action, actor(visitor), reason, priority, after, act, confirmed
     )
     return Chunk(*counts, following)
 

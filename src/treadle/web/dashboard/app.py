@@ -47,7 +47,7 @@ def routes(app: Treadle, secrets: RoleSecrets | None = None) -> list[RouteSpec]:
         *places.routes(app, readings),
         *workflows.routes(app, readings),
         *workers.routes(app, readings),
-        *audit.routes(app),
+        *audit.routes(app, readings),
         *health.routes(check, readings),
         *metrics.routes(app),
         *forms.routes(app),

@@ -21,10 +21,12 @@ from treadle.words.errors import (
     InvalidPayload,
     JobNotFound,
     NotAllowed,
+    TableLocked,
     TooSlow,
     TreadleError,
     UnknownErrorGroup,
     UnknownLimit,
+    UnknownName,
     UnknownSchedule,
     UnknownSignal,
     UnknownWorker,
@@ -121,6 +123,11 @@ def _unreachable(request: Request, error: Exception) -> Response:
     return error_response(request, 503, error.summary)
 
 
+def _table_locked(request: Request, error: Exception) -> Response:
+    message = "another session has locked a table in the database: the page Health shows which one"
+    return error_response(request, 503, message, title="A table is locked")
+
+
 def _too_slow(request: Request, error: Exception) -> Response:
     message = f"{masked(str(error))}. A table may be locked, or the server overloaded: the page Health shows why"
     return error_response(request, 503, message, title="The database is too slow")
@@ -139,11 +146,13 @@ HANDLERS: Mapping[Any, Callable[[Request, Exception], Response]] = {
     UnknownSchedule: _handler(404),
     UnknownSignal: _handler(404),
     UnknownLimit: _handler(404),
+    UnknownName: _handler(404),
     UnknownErrorGroup: _handler(404),
     UnknownWorker: _handler(404),
     WrongStatus: _handler(409),
     ActRepeated: _handler(409),
     DatabaseUnreachable: _unreachable,
+    TableLocked: _table_locked,
     TooSlow: _too_slow,
     NotAllowed: _handler(503, "the dashboard's database user lacks a privilege; see the server log"),
     TreadleError: _handler(503, _UNAVAILABLE),

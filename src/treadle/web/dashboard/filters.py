@@ -3,7 +3,8 @@
 from datetime import UTC, datetime
 
 from treadle.web.dashboard.routes import Context
-from treadle.words.listing import JobFilter
+from treadle.words.changes import AuditFilter
+from treadle.words.listing import JobFilter, read_status, shown_status
 from treadle.words.moment import moment
 from treadle.words.payload_condition import PayloadCondition
 
@@ -25,7 +26,7 @@ def read_filter(
     """From what people write. Times without an offset are in UTC."""
     now = datetime.now(UTC)
     return JobFilter(
-        status,
+        read_status(status),
         job_type,
         queue,
         worker_id,
@@ -37,6 +38,19 @@ def read_filter(
     )
 
 
+def read_audit_filter(
+    actor: str | None, action: str | None, job_type: str | None, since: str | None, until: str | None
+) -> AuditFilter:
+    now = datetime.now(UTC)
+    return AuditFilter(
+        actor,
+        action,
+        job_type,
+        None if since is None else moment(since, "since", now),
+        None if until is None else moment(until, "until", now),
+    )
+
+
 def filter_of(context: Context) -> JobFilter:
     """The filter in the query parameters or in the form."""
     return read_filter(*map(context.field, NAMES))
@@ -44,10 +58,12 @@ def filter_of(context: Context) -> JobFilter:
 
 def filter_parameters(context: Context) -> dict[str, str | None]:
     """The same filter as query parameters, for links and forms."""
-    return {name: context.field(name) for name in NAMES}
+    given = {name: context.field(name) for name in NAMES}
+    return given | {"status": shown_status(given["status"])}
 
 
 def fixed_parameters(job_filter: JobFilter) -> dict[str, str | None]:
     """As query parameters that mean the same later: 2h ago becomes a time."""
-    values = (each.isoformat() if isinstance(each, datetime) else each and str(each) for each in job_filter)
+    shown = job_filter._replace(status=shown_status(job_filter.status))
+    values = (each.isoformat() if isinstance(each, datetime) else each and str(each) for each in shown)
     return dict(zip(NAMES, values, strict=True))

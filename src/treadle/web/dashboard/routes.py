@@ -25,7 +25,7 @@ from treadle.web.dashboard.security.cookies import BROWSER, SESSION, get_cookie,
 from treadle.web.dashboard.security.csrf import check_origin, check_token, csrf_token
 from treadle.web.dashboard.urls import mount_path
 from treadle.web.stream import EventStream
-from treadle.words.errors import DatabaseUnreachable
+from treadle.words.errors import DatabaseUnreachable, InvalidArgument, shown
 
 Endpoint: TypeAlias = Callable[["Context"], Awaitable[Response]]
 
@@ -97,6 +97,7 @@ class ProtectedEndpoint:
         context = request.scope[CONTEXT_KEY] = Context(request, visitor, token, {})
         if visitor.role < self.route.role:
             return self._deny(context)
+        _check_address(request)
         if self.route.method not in SAFE_METHODS:
             check_origin(request, visitor)
             form, json = await read_body(request)
@@ -149,6 +150,13 @@ def build_route(route: RouteSpec, authorize: Authorize, has_login: bool = True) 
     built = Route(route.path, protected.respond, methods=[route.method], name=f"{route.method} {route.path}")
     built.methods = {route.method}  # Starlette adds HEAD to GET, which an endless stream cannot answer
     return built
+
+
+def _check_address(request: Request) -> None:
+    """PostgreSQL stores no NUL characters, so nothing can match one."""
+    for name, value in (*request.query_params.multi_items(), *request.path_params.items()):
+        if "\x00" in name or "\x00" in value:
+            raise InvalidArgument(f"{shown(name)} must not contain NUL characters, got {shown(value)}")
 
 
 def _path_below_mount(request: Request) -> str:

@@ -12,6 +12,7 @@ import uvicorn
 from treadle.app import Treadle
 from treadle.db.reconnecting import Outage, reconnect_delay
 from treadle.web.dashboard.app import dashboard_app
+from treadle.web.dashboard.pages.live.readings import finish_reads
 from treadle.web.dashboard.security.local_only import local_only
 from treadle.web.dashboard.security.role_secrets import RoleSecrets
 from treadle.words.errors import DatabaseUnreachable, TreadleError
@@ -71,6 +72,7 @@ async def _serve(app: Treadle, address: Address, port: int, with_secrets: bool) 
     try:
         await uvicorn.Server(config).serve([listening])
     finally:
+        await finish_reads()
         await app.aclose()
     return 0
 

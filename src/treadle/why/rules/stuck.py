@@ -23,7 +23,7 @@ def workers_stuck(facts: Facts | ScheduleFacts) -> Reason | None:
     return Reason(
         "workers_stuck",
         sentence,
-        unblock(first.stuck, first.host, first.pid),
+        unblock(*((each.stuck, each.host, each.pid) for each in serving if each.stuck)),
         "is served only by workers that are stuck",
         {
             "job_type": facts.job_type,
@@ -41,7 +41,7 @@ def worker_stuck(facts: Facts, worker: str, stuck: Stuck, data: dict[str, Any]) 
         seconds = elapsed(facts.at, stuck.since)
         sentence = (
             f"The job blocks the event loop of {worker}, for {seconds} already{where_blocked(stuck.stack)}. "
-            f"Nothing else of this worker goes on"
+            f"The worker does nothing else meanwhile"
         )
         short = f"has blocked the event loop of {worker} for {seconds}"
     else:
@@ -52,7 +52,7 @@ def worker_stuck(facts: Facts, worker: str, stuck: Stuck, data: dict[str, Any]) 
     return Reason(
         "worker_stuck",
         f"{sentence}.",
-        unblock(stuck, facts.worker.host, facts.worker.pid),
+        unblock((stuck, facts.worker.host, facts.worker.pid)),
         short,
         data | _data(stuck),
     )

@@ -5,8 +5,8 @@
 -- the last one and that of the present are counted every time, and one of the others, the one that was counted longest ago, if
 -- that is more than c_again ago: a cancelled job, for example, is noticed then.
 --
--- Counting stops after p_limit jobs, or at p_until if at least p_least were counted, and continues with the next call. Until all were counted once, the number of the last
--- segment is null.
+-- Counting stops after p_limit jobs, or at p_until if at least p_least were counted, and continues with the next call. Until all
+-- were counted once, the number of the last segment is null.
 create or replace function treadle.count_segments(
     p_status varchar,
     p_lane treadle.lane,

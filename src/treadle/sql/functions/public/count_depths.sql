@@ -3,7 +3,8 @@
 -- queue and type. Returns in how many seconds it is due again.
 --
 -- Each call takes about p_time, or longer if it has not counted 50,000 jobs by then: a busy server would never get further. It
--- counts those lanes first that were counted longest ago. The next call is due after ten times as long as this one took. With many deep lanes the numbers are older, and the cost is the same.
+-- counts those lanes first that were counted longest ago. The next call is due after ten times as long as this one took: with
+-- many deep lanes the numbers are older, and the cost is the same.
 create or replace function treadle.count_depths(
     p_limit int default 300000,
     p_time interval default '60 milliseconds',
@@ -23,7 +24,7 @@ declare
     c_budget constant int := 50000;
     c_least constant int := 50000;
     c_every constant interval := '2 seconds';
-    c_idle constant interval := '5 seconds'; -- if there is nothing to count
+    c_idle constant interval := '10 seconds'; -- if there is nothing to count
     c_share constant int := 10;
     c_most constant interval := '10 seconds';
     v_now constant timestamptz := clock_timestamp();

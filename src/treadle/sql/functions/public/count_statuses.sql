@@ -13,7 +13,8 @@ set jit = off
 as $$
 #variable_conflict use_column
 declare
-    c_fresh constant interval := '5 minutes'; -- as in find_depths.sql
+    -- As in find_depths.sql, but longer: without workers, few jobs finish.
+    c_fresh constant interval := '5 minutes';
     v_now constant timestamptz := clock_timestamp();
 begin
     return query

@@ -20,7 +20,9 @@ as $$
 declare
     c_lanes constant int := 1000;
     -- What was kept for longer than this without being counted again is used only if the lane cannot be counted.
-    c_fresh constant interval := '5 minutes';
+    c_fresh constant interval := '30 seconds';
+    -- Up to this depth, lanes are counted in any case: what was counted some seconds ago can be 5 % more if many jobs are claimed.
+    c_near constant int := 25000;
     v_now constant timestamptz := clock_timestamp();
     v_safe constant treadle.ticks := treadle.safe_tick(pg_current_snapshot());
     v_lanes treadle.lane[];
@@ -32,7 +34,7 @@ declare
 begin
     select
         array_agg(known.lane), array_agg(known.start), array_agg(kept.jobs), array_agg(kept.counted_at),
-        array_agg(case when kept.counted_at between v_now - c_fresh and v_now + c_fresh then kept.jobs end)
+        array_agg(case when kept.counted_at between v_now - c_fresh and v_now + c_fresh and kept.jobs > c_near then kept.jobs end)
     into v_lanes, v_starts, v_kept, v_kept_at, v_fresh
     from treadle.shown_lanes(v_safe, c_lanes) as known
     left join lateral treadle.kept_depth('pending', known.lane) as kept on true;

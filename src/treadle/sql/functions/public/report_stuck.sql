@@ -1,5 +1,5 @@
 -- The process that renews a worker's lease calls this when the worker's event loop has not run for some seconds, and when it
--- runs again (p_kind is null). It only informs: the worker keeps its lease and its jobs.
+-- runs again (p_kind is null). It only informs: the worker keeps its lease and its jobs. A job that blocks it is marked as running.
 --
 -- It does not wait for a lock: the same connection renews the lease.
 create or replace function treadle.report_stuck(
@@ -21,8 +21,28 @@ begin
         stuck_job_type = case when p_kind is not null then (select job.job_type from treadle.jobs as job where job.id = p_job) end,
         stuck_stack = case when p_kind is not null then left(p_stack, 10000) end
     where worker.worker_id = p_worker_id;
+
+    if p_kind = 'blocked' then
+        -- The worker itself reports that a job runs after a moment, which does not come while the job blocks it.
+        update treadle.jobs as job
+        set status = 'running',
+            started_at = clock_timestamp() - make_interval(secs => coalesce(p_seconds, 0)),
+            progress = 0,
+            current_stage = null
+        where job.id = (
+                select claimed.id
+                from treadle.jobs as claimed
+                where claimed.id = p_job
+                  and claimed.worker_id = p_worker_id
+                  and claimed.status = 'claimed'
+                for update skip locked
+              );
+        if found then
+            perform treadle.announce(array[p_job], 'news');
+        end if;
+    end if;
 end
 $$;
 
 comment on function treadle.report_stuck(varchar, varchar, double precision, uuid, text)
-    is 'Notes that the event loop of a worker has not run for p_seconds (p_kind: stopped, or blocked by p_job), or that it runs again (null). It takes no jobs away.';
+    is 'Notes that the event loop of a worker has not run for p_seconds (p_kind: stopped, or blocked by p_job), or that it runs again (null). It takes no jobs away, and marks p_job as running.';

@@ -121,6 +121,9 @@ class GroupChangeBody(RequestModel):
     reason: Reason | None = None
     after: Annotated[str, StringConstraints(max_length=200)] | None = None
     """`next` of the previous response."""
+    act: UUID | None = None
+    """A number of your own for this change. If a request that begins a change is sent twice, the second one is refused
+    with 409. A cursor in `after` contains it."""
 
 
 class MuteBody(RequestModel):

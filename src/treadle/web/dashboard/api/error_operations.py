@@ -45,7 +45,9 @@ def changes(app: Treadle) -> list[tuple[Any, ...]]:
     def change_jobs(action: Action) -> Callable[[Context, models.GroupChangeBody], Awaitable[Any]]:
         async def change(context: Context, given: models.GroupChangeBody) -> Any:
             target = group_id(context)
-            return await error_actions.change_jobs(app, context.visitor, target, action, given.reason, given.after)
+            return await error_actions.change_jobs(
+                app, context.visitor, target, action, given.reason, given.after, given.act
+            )
 
         return change
 

@@ -7,6 +7,8 @@ from starlette.exceptions import HTTPException
 
 from treadle.app import Treadle
 from treadle.db.queries.dashboard import find_workflows
+from treadle.db.queries.listing import may_read_payloads
+from treadle.operations.known_names import acheck_name
 from treadle.operations.places import Kind, aget_activities, aget_place, aget_places
 from treadle.web.dashboard.api import place_models as models
 from treadle.web.dashboard.redaction import may_see_payloads
@@ -29,6 +31,7 @@ def routes(app: Treadle, get: Get) -> list[RouteSpec]:
         async def read(context: Context, given: models.PlaceQuery) -> Any:
             details = await aget_place(app.database, kind, given.name, int(given.window))
             activities = await aget_activities(app.database, kind, given.name)
+            await acheck_name(app.database, kind, given.name, details, activities)
             rest = {name: value for name, value in details._asdict().items() if name != "place"}
             return {"summary": details.place, "activities": activities, **rest}
 
@@ -38,6 +41,7 @@ def routes(app: Treadle, get: Get) -> list[RouteSpec]:
         names = may_see_payloads(context.visitor.role)
         if given.name is not None and not names:
             raise HTTPException(403, "name requires the role operator, because names of workflows are in payloads")
+        names = names and await app.database.aread(may_read_payloads())
         query = find_workflows(given.state, given.name, given.after, given.limit, names=names)
         return await app.database.aread(query)
 

@@ -1,13 +1,12 @@
 """The query parameters and request bodies of the API."""
 
-from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from treadle.db.queries.operations import CHUNK
-from treadle.web.dashboard.filters import NAMES, read_filter
+from treadle.web.dashboard.filters import NAMES, read_audit_filter, read_filter
 from treadle.words import listing
 from treadle.words.changes import Action, AuditFilter
 from treadle.words.limits import MOST, MOST_PENDING
@@ -22,6 +21,7 @@ ScheduleName = Annotated[str, StringConstraints(min_length=1, max_length=100, pa
 LimitName = ScheduleName
 LimitKey = Annotated[str, StringConstraints(max_length=200, pattern=r"^[^\x00\r\n]*$")]
 WorkerName = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=_LINE)]
+Moment = Annotated[str, StringConstraints(min_length=1, max_length=50, pattern=_LINE)]
 Priority = Annotated[int, Field(strict=True, ge=-(2**31) + 1, le=2**31 - 1)]
 Reason = Annotated[str, StringConstraints(max_length=2000)]
 
@@ -43,9 +43,11 @@ class NamesQuery(RequestModel):
 class JobFilter(RequestModel):
     """Selects jobs that match all of the given fields."""
 
-    status: Literal["pending", "held", "later", "claimed", "running", "completed", "failed", "cancelled"] | None = None
-    """A status; `later`: pending, but not due yet; `held`: pending, but blocked by an earlier job
-    with its key or by jobs that it waits for."""
+    status: (
+        Literal["pending", "blocked", "held", "later", "claimed", "running", "completed", "failed", "cancelled"] | None
+    ) = None
+    """A status; `later`: pending, but not due yet; `blocked`: pending, but an earlier job with its key, or jobs that
+    it waits for, have to end first. `held` is the former name of `blocked`."""
     type: Name | None = None
     queue: Name | None = None
     worker: WorkerName | None = None
@@ -53,10 +55,10 @@ class JobFilter(RequestModel):
     search: Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=_LINE)] | None = None
     """A text in the payload or the error; or a job id, or at least 8 of its first or last digits.
     For viewers, payloads are not searched."""
-    since: Annotated[str, StringConstraints(min_length=1, max_length=50, pattern=_LINE)] | None = None
+    since: Moment | None = None
     """A time in ISO 8601 (UTC without an offset), seconds since 1970, or a duration such as `2h` (ago). If the
     status is a finished one: jobs that finished at this time or later; else: jobs that were enqueued."""
-    until: Annotated[str, StringConstraints(min_length=1, max_length=50, pattern=_LINE)] | None = None
+    until: Moment | None = None
     """Jobs before this time."""
     where: Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=_LINE)] | None = None
     """A value in the payload: `data.order = "ORD-1999"`, `data.customer.id = 7` or `data.note exists`. Requires the
@@ -90,8 +92,10 @@ class ActsQuery(RequestModel):
     """A part of the name of who made the change."""
     action: Annotated[str, StringConstraints(max_length=50)] | None = None
     job_type: Annotated[str, StringConstraints(max_length=50)] | None = None
-    since: datetime | None = None
-    until: datetime | None = None
+    since: Moment | None = None
+    """A time in ISO 8601 (UTC without an offset), seconds since 1970, or a duration such as `2h` (ago)."""
+    until: Moment | None = None
+    """Changes before this time."""
     before: Annotated[int, Field(ge=1, le=2**63 - 1)] | None = None
     """`next` of the previous page."""
     limit: Annotated[int, Field(ge=1, le=200)] = 50
@@ -99,7 +103,7 @@ class ActsQuery(RequestModel):
 
     @property
     def chosen(self) -> AuditFilter:
-        return AuditFilter(self.actor, self.action, self.job_type, self.since, self.until)
+        return read_audit_filter(self.actor, self.action, self.job_type, self.since, self.until)
 
 
 class SchedulesQuery(RequestModel):
@@ -122,7 +126,7 @@ class LimitsQuery(RequestModel):
     key: LimitKey | None = None
     """With `name`: only its keys that begin with this text, and the key that equals it even if nothing uses it."""
     search: LimitName | None = None
-    """A part of the name or of the job type. The limits are listed without their keys."""
+    """A part of the name, the job type or the queue. The limits are listed without their keys."""
     limit: Annotated[int, Field(ge=1, le=200)] = 100
     """Limits and keys that are listed."""
 

@@ -1,69 +1,73 @@
 """The audit: what operators did, newest first. A change of many jobs is one line; its jobs are listed on request."""
 
-from datetime import UTC, datetime
+from typing import Any
 from uuid import UUID
 
 from starlette.responses import Response
 
 from treadle.app import Treadle
 from treadle.db.queries import operations as operation_queries
-from treadle.web.dashboard.pages.rendering import page
+from treadle.web.dashboard.filters import read_audit_filter
+from treadle.web.dashboard.pages.live.readings import Readings
+from treadle.web.dashboard.pages.live.regions import Regions, stream_regions
+from treadle.web.dashboard.pages.rendering import fragment, page
 from treadle.web.dashboard.routes import Context, RouteSpec
 from treadle.web.dashboard.security.access import Role
-from treadle.words.changes import ACT_LIMIT, AuditFilter
+from treadle.words.changes import ACT_LIMIT, AUDIT_ACTIONS, ActList
 from treadle.words.errors import InvalidArgument, shown
 from treadle.words.masking import masked
 
 PAGE_SIZE = 50
 JOBS = 100
-# The names of the actions, for the list from which one is chosen.
-ACTIONS = (
-    "retry",
-    "cancel",
-    "delete",
-    "run_now",
-    "priority",
-    "pause",
-    "resume",
-    "limit",
-    "reset limit",
-    "concurrency",
-    "reset concurrency",
-    "signal",
-    "pause schedule",
-    "resume schedule",
-    "run schedule",
-    "put schedule",
-    "delete schedule",
-)
+# What was read is shown for at most this long, also if no later change was made: changes are not committed in order.
+KEPT_SECONDS = 10.0
 
 
-def routes(app: Treadle) -> list[RouteSpec]:
+def routes(app: Treadle, readings: Readings) -> list[RouteSpec]:
     async def audit(context: Context) -> Response:
         before = _before(context)
         act = context.field("act")
         if act is not None:
             return await one_act(context, _uuid(act), before)
-        fields = {name: context.field(name) for name in ("actor", "action", "type", "since", "until")}
-        since, until = (_time(name, fields[name]) for name in ("since", "until"))
-        chosen = AuditFilter(fields["actor"], fields["action"], fields["type"], since, until)
-        found = masked(await app.database.aread(operation_queries.find_acts(chosen, before, PAGE_SIZE)))
-        return page(
-            context,
-            "audit.html",
-            found=found,
-            before=before,
-            filter=fields,
-            actions=ACTIONS,
-            act_limit=ACT_LIMIT,
-        )
+        fields = _fields(context)
+        query = operation_queries.find_acts(read_audit_filter(*fields.values()), before, PAGE_SIZE)
+        values = _values(fields, await app.database.aread(query), before)
+        return page(context, "audit.html", actions=AUDIT_ACTIONS, **values)
+
+    async def live(context: Context) -> Response:
+        fields = _fields(context)
+        read_audit_filter(*fields.values())  # refuses an invalid filter before the stream begins
+
+        async def read() -> ActList:
+            """The list is read again only if there was a change: with a filter, thousands of acts are examined."""
+            newest = await app.database.aread(operation_queries.find_audit(limit=1))
+            key = ("acts", *fields.values(), newest[0].id if newest else None)
+            # Read again each time: 2h ago is another time then.
+            query = operation_queries.find_acts(read_audit_filter(*fields.values()), None, PAGE_SIZE)
+            return await readings.recent(key, lambda: app.database.aread(query), KEPT_SECONDS)
+
+        def render(mount_path: str, role: Role, found: ActList) -> Regions:
+            return Regions(None, {"audit": fragment(mount_path, role, "parts/audit.html", **_values(fields, found))})
+
+        return stream_regions(context, readings.follow(("audit", *fields.values()), read), render)
 
     async def one_act(context: Context, act: UUID, before: int | None) -> Response:
         query = operation_queries.find_audit(None, before, JOBS + 1, act)
         found = masked(await app.database.aread(query))
         return page(context, "act.html", act=act, entries=found[:JOBS], more=len(found) > JOBS, before=before)
 
-    return [RouteSpec("GET", "/audit", audit, Role.VIEWER, "Audit log")]
+    return [
+        RouteSpec("GET", "/audit", audit, Role.VIEWER, "Audit log"),
+        RouteSpec("GET", "/live/audit", live, Role.VIEWER, "Live updates of the audit log"),
+    ]
+
+
+def _fields(context: Context) -> dict[str, str | None]:
+    return {name: context.field(name) for name in ("actor", "action", "type", "since", "until")}
+
+
+def _values(fields: dict[str, str | None], found: ActList, before: int | None = None) -> dict[str, Any]:
+    return {"found": masked(found), "before": before, "filter": fields, "act_limit": ACT_LIMIT}
 
 
 def _before(context: Context) -> int | None:
@@ -76,14 +80,3 @@ def _uuid(given: str) -> UUID:
         return UUID(given)
     except ValueError:
         raise InvalidArgument(f"act must be a UUID, got {shown(given)}") from None
-
-
-def _time(name: str, given: str | None) -> datetime | None:
-    """As browsers send it: 2026-11-18T02:29, in UTC."""
-    if given is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(given)
-    except ValueError:
-        raise InvalidArgument(f"{name} must be a time such as 2026-11-18T02:29, got {shown(given)}") from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

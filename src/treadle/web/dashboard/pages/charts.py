@@ -157,7 +157,7 @@ def _depth(depths: Sequence[int | None]) -> Chart:
     summary = f"At most {count(max(known))} jobs waited." if known else "It was not counted how many jobs waited."
     bars = _bars([[("waiting", each or 0)] for each in depths], top)
     kinds = (("waiting", "waiting"),)
-    return Chart("depth", "Waiting jobs", "at most, in each span", kinds, *_axis(top, _number), bars, [], summary)
+    return Chart("depth", "Waiting jobs", "highest in each span", kinds, *_axis(top, _number), bars, [], summary)
 
 
 def _axis(top: float, label: Callable[[float], str]) -> tuple[str, str]:

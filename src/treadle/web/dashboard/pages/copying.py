@@ -40,8 +40,7 @@ def list_commands(
     """`parameters`: the filter as in the URL of the page."""
     given = {name: value for name, value in parameters.items() if value}
     query = f"?{urlencode(given)}" if given else ""
-    named = {**given, "status": "blocked"} if given.get("status") == HELD else given
-    options = " ".join(f"--{name} {shlex.quote(value)}" for name, value in named.items())
+    options = " ".join(f"--{name} {shlex.quote(value)}" for name, value in given.items())
     return [
         Copyable("Command line", f"treadle jobs {options}".rstrip()),
         Copyable("curl", _curl(role, f"{mount_path}/api/jobs{query}")),

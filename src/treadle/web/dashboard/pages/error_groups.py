@@ -1,6 +1,6 @@
 """The list of error groups, the page of one, and the forms that change one."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -62,16 +62,24 @@ def filter_of(context: Context) -> GroupFilter:
 
 
 def routes(app: Treadle, readings: Readings) -> list[RouteSpec]:
-    async def read(chosen: GroupFilter) -> Lists:
-        active = await app.database.aread(group_queries.find_groups(chosen, GROUPS))
-        if not active.muted:
-            return Lists(active, None)
-        muted = await app.database.aread(group_queries.find_groups(chosen._replace(muted=True), GROUPS))
-        return Lists(active, muted)
+    def reader(chosen: GroupFilter) -> Callable[[], Awaitable[Lists]]:
+        """Raises InvalidArgument at once if the filter is invalid."""
+        find_active, find_muted = (
+            group_queries.find_groups(chosen._replace(muted=muted), GROUPS) for muted in (False, True)
+        )
+
+        async def read() -> Lists:
+            active = await app.database.aread(find_active)
+            if not active.muted:
+                return Lists(active, None)
+            muted = await app.database.aread(find_muted)
+            return Lists(active, muted)
+
+        return read
 
     async def list_groups(context: Context) -> Response:
         chosen = filter_of(context)
-        return page(context, "errors.html", **_list_values(chosen, await read(chosen)))
+        return page(context, "errors.html", **_list_values(chosen, await reader(chosen)()))
 
     async def live_list(context: Context) -> Response:
         chosen = filter_of(context)
@@ -80,7 +88,7 @@ def routes(app: Treadle, readings: Readings) -> list[RouteSpec]:
             html = fragment(mount_path, role, "parts/errors.html", **_list_values(chosen, lists))
             return Regions(lists.active.at, {"errors": html})
 
-        return stream_regions(context, readings.follow(("errors", chosen), lambda: read(chosen)), render)
+        return stream_regions(context, readings.follow(("errors", chosen), reader(chosen)), render)
 
     async def one_group(context: Context) -> Response:
         details = await aget_details(app.database, group_id(context))

@@ -10,6 +10,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from treadle.app import Treadle
 from treadle.db.queries import operations as operation_queries
 from treadle.db.queries.jobs import job_id
+from treadle.operations.bulk import Confirmed
 from treadle.web.dashboard import actions
 from treadle.web.dashboard.filters import filter_of
 from treadle.web.dashboard.pages.rendering import page
@@ -55,7 +56,7 @@ def routes(app: Treadle) -> list[RouteSpec]:
             job_filter, after = _filter(context), context.field("after")
             _check_number(context, action)
             chunk = await actions.change_matching(
-                app, context.visitor, action, job_filter, after, reason, priority, act
+                app, context.visitor, action, job_filter, after, reason, priority, act, _confirmed(context)
             )
         if "application/json" in context.request.headers.get("accept", ""):
             return JSONResponse(chunk._asdict())
@@ -66,7 +67,7 @@ def routes(app: Treadle) -> list[RouteSpec]:
         done = await actions.pause(
             app,
             context.visitor,
-            context.field("job_type"),
+            job_type_of(context),
             context.field("queue"),
             context.field("everything") is not None,
             context.field("reason"),
@@ -75,12 +76,12 @@ def routes(app: Treadle) -> list[RouteSpec]:
 
     async def resume(context: Context) -> Response:
         done = await actions.resume(
-            app, context.visitor, context.field("job_type"), context.field("queue"), context.field("reason")
+            app, context.visitor, job_type_of(context), context.field("queue"), context.field("reason")
         )
         return _redirect_back(context, "/", **{"done" if done else "unfit": "resume"})
 
     async def confirm_resume(context: Context) -> Response:
-        job_type, queue = context.field("job_type"), context.field("queue")
+        job_type, queue = job_type_of(context), context.field("queue")
         pauses = await app.database.aread(operation_queries.find_pauses())
         found = next((each for each in pauses if (each.job_type, each.queue) == (job_type, queue)), None)
         reason = None if found is None else masked(found.reason)
@@ -97,6 +98,14 @@ def routes(app: Treadle) -> list[RouteSpec]:
         RouteSpec("GET", "/resume", confirm_resume, Role.OPERATOR, "Confirm the end of a pause"),
         RouteSpec("POST", "/resumes", resume, Role.OPERATOR, "Resume a job type or a queue"),
     ]
+
+
+def job_type_of(context: Context) -> str | None:
+    """`job_type`, or `type` as in the list of jobs."""
+    given, short = context.field("job_type"), context.field("type")
+    if given is not None and short is not None and given != short:
+        raise InvalidArgument(f"give either job_type or type, got {shown(given)} and {shown(short)}")
+    return given or short
 
 
 def _redirect_back(context: Context, default: str, **result: str) -> Response:
@@ -138,6 +147,15 @@ def _check_number(context: Context, action: Action) -> None:
             f"to delete all matching jobs, type their number: expected {number or 'the number on the page'}, "
             f"got {'nothing' if given is None else shown(given)}; nothing was deleted"
         )
+
+
+def _confirmed(context: Context) -> Confirmed:
+    """What was on the page with the form."""
+    given = [context.field(name) for name in ("counted_at", "at_most")]
+    for name, each in zip(("counted_at", "at_most"), given, strict=True):
+        if each is not None and re.fullmatch("[0-9]{1,17}", each, re.ASCII) is None:
+            raise InvalidArgument(f"{name} must be a number, got {shown(each)}; open the form again")
+    return Confirmed(*(None if each is None else int(each) for each in given))
 
 
 def _filter(context: Context) -> JobFilter:

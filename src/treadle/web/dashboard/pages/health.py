@@ -14,13 +14,19 @@ from treadle.web.dashboard.routes import Context, RouteSpec
 from treadle.web.dashboard.security.access import Role
 
 # Pages are told that the database does not answer after 2 s. An examination may take longer.
-PATIENCE = 1.0
+PATIENCE = 1.7
+
+
+def title_of(report: HealthReport) -> str:
+    """In the title of the tab, so that it can be seen while another one is open."""
+    return f"Health: {worst(report.findings).value} · Treadle"
 
 
 def template_values(report: HealthReport) -> dict[str, Any]:
     return {
         "findings": report.findings,
         "worst": worst(report.findings),
+        "title": title_of(report),
         "examined_at": report.examined_at,
         "remedies_of": of_finding,
     }
@@ -28,7 +34,7 @@ def template_values(report: HealthReport) -> dict[str, Any]:
 
 def render_regions(mount_path: str, role: Role, report: HealthReport) -> Regions:
     html = fragment(mount_path, role, "parts/health.html", **template_values(report))
-    return Regions(report.examined_at, {"health": html})
+    return Regions(report.examined_at, {"health": html}, title_of(report))
 
 
 def routes(check: HealthCheck, readings: Readings) -> list[RouteSpec]:
@@ -36,10 +42,9 @@ def routes(check: HealthCheck, readings: Readings) -> list[RouteSpec]:
         return page(context, "health.html", **template_values(await check.report(PATIENCE)))
 
     async def live_health(context: Context) -> Response:
-        return stream_regions(context, readings.follow("health", read), render_regions)
+        return stream_regions(context, readings.follow("health", read, takes_turns=False), render_regions)
 
     async def read() -> HealthReport:
-        await check.reach_database()
         return await check.report(PATIENCE)
 
     return [

@@ -12,7 +12,7 @@ from treadle.app import Treadle
 from treadle.db.queries.listing import estimate_jobs, find_jobs, has_payload_index, is_whole_list
 from treadle.db.queries.overview import Names, find_names
 from treadle.db.queries.snapshots import find_snapshots
-from treadle.operations.bulk import acount, lists
+from treadle.operations.bulk import acount_to_confirm, lists
 from treadle.web.dashboard.filters import filter_of, filter_parameters, fixed_parameters, read_filter
 from treadle.web.dashboard.pages.copying import list_commands
 from treadle.web.dashboard.pages.live.job_list import LiveLists
@@ -20,12 +20,12 @@ from treadle.web.dashboard.pages.live.readings import Readings
 from treadle.web.dashboard.pages.rendering import page
 from treadle.web.dashboard.redaction import may_see_payloads
 from treadle.web.dashboard.routes import Context, RouteSpec
-from treadle.web.dashboard.searches import Searches
+from treadle.web.dashboard.searches import Searches, search_query
 from treadle.web.dashboard.security.access import Role
 from treadle.web.stream import EventStream
 from treadle.words.changes import Action
 from treadle.words.errors import TooSlow
-from treadle.words.listing import HELD, JobFilter, JobSummary, Listing
+from treadle.words.listing import BLOCKED, LATER, JobFilter, JobSummary, Listing
 from treadle.words.overview import Total
 from treadle.words.snapshot import JobSnapshot
 from treadle.words.status import FINISHED, Status
@@ -38,7 +38,7 @@ PERIODS = (("15m", "15 min"), ("1h", "1 h"), ("24h", "24 h"), ("7d", "7 d"))
 PREVIEW_SIZE = 10
 # Of those that were selected one by one.
 NAMED = 20
-STATUSES = [Status.PENDING.value, HELD, *(each.value for each in Status if each is not Status.PENDING)]
+STATUSES = [Status.PENDING.value, LATER, BLOCKED, *(each.value for each in Status if each is not Status.PENDING)]
 BULK_ACTIONS = {
     Action.RETRY: "Retry",
     Action.CANCEL: "Cancel",
@@ -62,7 +62,8 @@ def routes(app: Treadle, searches: Searches, readings: Readings) -> list[RouteSp
 
     async def live(context: Context) -> Response:
         shown, role = _shown(context), context.visitor.role
-        is_search = filter_of(context).is_search  # refuses what is not a filter before the stream begins
+        job_filter = filter_of(context)
+        search_query(role, job_filter, None, PAGE_SIZE)  # refuses an invalid filter before the stream begins
         parameters = tuple(filter_parameters(context).values())
 
         async def find() -> Listing:
@@ -71,7 +72,9 @@ def routes(app: Treadle, searches: Searches, readings: Readings) -> list[RouteSp
 
         key = (*parameters, may_see_payloads(role))
         # A search takes too long to be repeated, and the script has added its later pages.
-        return EventStream(live_lists.frames(key, None if is_search else find, shown, (context.url(""), role)))
+        return EventStream(
+            live_lists.frames(key, None if job_filter.is_search else find, shown, (context.url(""), role))
+        )
 
     async def list_jobs(context: Context) -> Response:
         job_filter, after = filter_of(context), context.field("after")
@@ -124,10 +127,10 @@ def routes(app: Treadle, searches: Searches, readings: Readings) -> list[RouteSp
         named: list[JobSnapshot] = []
         if ids is None:
             job_filter = filter_of(context)
-            total = await acount(app.database, job_filter, Action(action))
+            total, confirmed = await acount_to_confirm(app.database, job_filter, Action(action))
             preview, filters = await find_preview(Action(action), job_filter), fixed_parameters(job_filter)
         else:
-            total, preview, filters = Total(len(ids), exact=True), [], {}
+            total, preview, filters, confirmed = Total(len(ids), exact=True), [], {}, None
             named = await app.database.aread(find_snapshots([UUID(each) for each in ids[:NAMED]])) if ids else []
         return page(
             context,
@@ -140,6 +143,7 @@ def routes(app: Treadle, searches: Searches, readings: Readings) -> list[RouteSp
             number=total.jobs,
             filter=filters,
             named=named,
+            confirmed=confirmed,
             # A form can be submitted once.
             act=uuid4(),
         )

@@ -9,6 +9,7 @@ from starlette.responses import RedirectResponse, Response
 
 from treadle.app import Treadle
 from treadle.db.queries import limits as limit_queries
+from treadle.db.query import Query
 from treadle.web.dashboard import actions
 from treadle.web.dashboard.actions import LIMIT_SUMMARIES, LimitAction
 from treadle.web.dashboard.pages.live.readings import Readings
@@ -108,28 +109,29 @@ def target(row: LimitStatus) -> dict[str, Any]:
 
 
 def routes(app: Treadle, readings: Readings) -> list[RouteSpec]:
-    async def read(selection: LimitSelection) -> list[LimitStatus]:
-        query = limit_queries.find(selection.name, LIMITS, key=selection.key, search=selection.search)
-        return await app.database.aread(query)
+    def query_of(selection: LimitSelection) -> Query[list[LimitStatus]]:
+        return limit_queries.find(selection.name, LIMITS, key=selection.key, search=selection.search)
 
     async def list_limits(context: Context) -> Response:
         selection = LimitSelection(search=context.field("search"))
-        return page(context, "limits.html", **template_values(await read(selection), selection))
+        return page(context, "limits.html", **template_values(await app.database.aread(query_of(selection)), selection))
 
     async def live(context: Context) -> Response:
         selection = selection_of(context)
+        query = query_of(selection)  # refuses an invalid selection before the stream begins
 
         def render(mount_path: str, role: Role, rows: list[LimitStatus]) -> Regions:
             html = fragment(mount_path, role, "parts/limits.html", **template_values(rows, selection))
             return Regions(rows[0].at if rows else None, {"limits": html})
 
-        return stream_regions(context, readings.follow(("limits", selection), lambda: read(selection)), render)
+        updates = readings.follow(("limits", selection), lambda: app.database.aread(query))
+        return stream_regions(context, updates, render)
 
     async def one_limit(context: Context) -> Response:
         name = context.field("name") or ""
         await app.database.aread(limit_queries.get_kind(name))  # its error names the limits that exist
         selection = LimitSelection(name, context.field("key"))
-        rows = await read(selection)
+        rows = await app.database.aread(query_of(selection))
         return page(context, "limit.html", limit=_limit(rows, name), **template_values(rows, selection))
 
     def confirm_endpoint(action: LimitAction) -> Endpoint:

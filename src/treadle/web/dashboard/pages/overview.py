@@ -8,14 +8,19 @@ from starlette.responses import Response
 from treadle.app import Treadle
 from treadle.db.queries import dashboard as dashboard_queries
 from treadle.db.queries import overview as overview_queries
+from treadle.db.queries import snapshots as snapshot_queries
 from treadle.db.queries.dashboard import RecentFailures
+from treadle.db.queries.overview import Chart
 from treadle.db.query import Query
-from treadle.operations.overview import STEPS, aoverview
+from treadle.operations.overview import STEPS, make_overview
 from treadle.operations.slots import SlotMap, make_slot_map
+from treadle.operations.state import QueueState, aread_state
 from treadle.operations.verdict import Verdict, VerdictReader
 from treadle.web.dashboard.pages.charts import panel
-from treadle.web.dashboard.pages.live.readings import Readings
+from treadle.web.dashboard.pages.forms import job_type_of
+from treadle.web.dashboard.pages.live.readings import Reading, Readings
 from treadle.web.dashboard.pages.live.regions import Regions, stream_regions
+from treadle.web.dashboard.pages.live.shared import CHART_SECONDS, SHARED_SECONDS, SharedReads
 from treadle.web.dashboard.pages.rendering import fragment, page
 from treadle.web.dashboard.pages.slots import draw_slots
 from treadle.web.dashboard.routes import Context, RouteSpec
@@ -28,16 +33,12 @@ from treadle.words.snapshot import JobSnapshot
 
 # Running jobs that are listed.
 MAX_RUNNING = 10
-# Open pages with charts of different windows share what was read this long ago.
-SHARED_SECONDS = 1.0
-# What is wrong is judged this often, for all pages together; marks are read less often.
+# What is wrong is judged this often, for all pages together.
 VERDICT_SECONDS = 5.0
-MARKS_SECONDS = 10.0
 WINDOWS = ((3600, "1 h"), (21_600, "6 h"), (86_400, "24 h"), (604_800, "7 d"))
 REGIONS = {
     "verdict": "parts/verdict.html",
     "now": "parts/now.html",
-    "charts": "parts/charts.html",
     "pauses": "parts/pauses.html",
     "slots": "parts/slots.html",
     "running": "parts/running.html",
@@ -46,9 +47,8 @@ REGIONS = {
 }
 
 
-class OverviewUpdate(NamedTuple):
+class OverviewNow(NamedTuple):
     overview: Overview
-    """With the time spans of the requested window."""
     running: list[JobSnapshot]
     more: bool
     """More jobs are running than are listed."""
@@ -56,7 +56,16 @@ class OverviewUpdate(NamedTuple):
     failures: RecentFailures
     verdicts: Sequence[Verdict]
     """The most severe first; never empty."""
-    marks: Sequence[Mark] = ()
+
+
+class Charts(NamedTuple):
+    chart: Chart
+    marks: Sequence[Mark]
+
+
+class OverviewUpdate(NamedTuple):
+    now: OverviewNow
+    charts: Reading[Charts]
 
 
 def window_of(context: Context) -> int:
@@ -67,53 +76,62 @@ def window_of(context: Context) -> int:
 
 def render_regions(mount_path: str, role: Role, update: OverviewUpdate) -> Regions:
     # Without a CSRF token, which differs between browsers: the script on the page fills it in.
-    values = template_values(update, csrf_token="")
+    values = template_values(update.now, csrf_token="")
     html = {name: fragment(mount_path, role, template, **values) for name, template in REGIONS.items()}
-    return Regions(update.overview.at, html)
+    html["charts"] = update.charts.rendered(
+        (mount_path, role), lambda charts: fragment(mount_path, role, "parts/charts.html", **chart_values(charts))
+    )
+    return Regions(update.now.overview.at, html)
 
 
-def template_values(update: OverviewUpdate, **more: Any) -> dict[str, Any]:
+def template_values(now: OverviewNow, **more: Any) -> dict[str, Any]:
     # Their types and queues are needed unmasked, to resume them.
-    pauses = [each._replace(reason=masked(each.reason)) for each in update.overview.pauses]
-    due = [each for each in update.overview.lanes if each.due_since is not None]
+    pauses = [each._replace(reason=masked(each.reason)) for each in now.overview.pauses]
+    due = [each for each in now.overview.lanes if each.due_since is not None]
     return {
-        "overview": update.overview._replace(pauses=pauses),
-        "oldest": min(due, key=lambda each: each.due_since or update.overview.at, default=None),
-        "running": masked(update.running),
-        "more": update.more,
-        "panel": panel(update.overview.spans, update.overview.step, masked(update.marks)),
-        "slots": update.slots,
-        "drawn": draw_slots(update.slots),
-        "failures": update.failures,
-        "verdicts": update.verdicts,
+        "overview": now.overview._replace(pauses=pauses),
+        "oldest": min(due, key=lambda each: each.due_since or now.overview.at, default=None),
+        "running": masked(now.running),
+        "more": now.more,
+        "slots": now.slots,
+        "drawn": draw_slots(now.slots),
+        "failures": now.failures,
+        "verdicts": now.verdicts,
         **more,
     }
 
 
+def chart_values(charts: Charts) -> dict[str, Any]:
+    return {"panel": panel(charts.chart.spans, charts.chart.step, masked(charts.marks))}
+
+
 def routes(app: Treadle, readings: Readings) -> list[RouteSpec]:
     judge = VerdictReader(app.database)
+    shared = SharedReads(app, readings)
 
     async def read_live(window: int) -> OverviewUpdate:
-        return await with_window(window, await readings.recent("overview", read, SHARED_SECONDS))
+        charts = await shared.slowly(("charts", window), CHART_SECONDS[STEPS[window]], lambda: read_charts(window))
+        return OverviewUpdate(await readings.recent("now", read_shared, SHARED_SECONDS), charts)
 
-    async def with_window(window: int, shared: OverviewUpdate) -> OverviewUpdate:
-        """Only the charts differ between windows."""
-        query = dashboard_queries.find_marks(window)
-        marks = await readings.recent(("marks", window), lambda: app.database.aread(query), MARKS_SECONDS)
-        shared = shared._replace(marks=marks)
-        if window == WINDOWS[0][0]:
-            return shared
-        chart = await app.database.aread(overview_queries.get_throughput(window, STEPS[window]))
-        return shared._replace(overview=shared.overview._replace(spans=chart.spans, step=chart.step))
+    async def read_shared() -> OverviewNow:
+        return await read_now(await shared.state())
 
-    async def read() -> OverviewUpdate:
-        found = await aoverview(app.database, WINDOWS[0][0], MAX_RUNNING + 1)
+    async def read_charts(window: int) -> Charts:
         queries: list[Query[Any]] = [
+            overview_queries.get_throughput(window, STEPS[window]),
+            dashboard_queries.find_marks(window),
+        ]
+        return Charts(*await app.database.aread_together(queries))
+
+    async def read_now(state: QueueState) -> OverviewNow:
+        queries: list[Query[Any]] = [
+            snapshot_queries.find_snapshots([], MAX_RUNNING + 1),
             dashboard_queries.find_slots(),
             dashboard_queries.get_recent_failures(),
         ]
-        claimed, failures = await app.database.aread_together(queries)
-        return OverviewUpdate(
+        running, claimed, failures = await app.database.aread_together(queries)
+        found = make_overview(state, state.recent, running)
+        return OverviewNow(
             found,
             list(found.running[:MAX_RUNNING]),
             len(found.running) > MAX_RUNNING,
@@ -124,8 +142,9 @@ def routes(app: Treadle, readings: Readings) -> list[RouteSpec]:
 
     async def overview(context: Context) -> Response:
         window = window_of(context)
-        update = await with_window(window, await read())
-        return page(context, "overview.html", window=window, windows=WINDOWS, **template_values(update))
+        now = await read_now(await aread_state(app.database))
+        values = template_values(now) | chart_values(await read_charts(window))
+        return page(context, "overview.html", window=window, windows=WINDOWS, **values)
 
     async def live(context: Context) -> Response:
         window = window_of(context)
@@ -134,7 +153,7 @@ def routes(app: Treadle, readings: Readings) -> list[RouteSpec]:
 
     async def confirm_pause(context: Context) -> Response:
         back = local_path(context.field("back")) or "/"
-        return page(context, "pause.html", job_type=context.field("job_type"), queue=context.field("queue"), back=back)
+        return page(context, "pause.html", job_type=job_type_of(context), queue=context.field("queue"), back=back)
 
     return [
         RouteSpec("GET", "/", overview, Role.VIEWER, "Overview"),

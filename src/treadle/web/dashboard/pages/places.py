@@ -12,14 +12,26 @@ from treadle.db.queries import throughput as throughput_queries
 from treadle.db.queries.listing import find_jobs
 from treadle.db.queries.throughput import SlowJob
 from treadle.db.query import Query
+from treadle.operations.known_names import acheck_name
 from treadle.operations.overview import STEPS
-from treadle.operations.places import Kind, aget_activities, aget_place, aget_places, checked_name
+from treadle.operations.places import (
+    Kind,
+    aget_activities,
+    aget_place,
+    aget_places,
+    checked_name,
+    find_finished,
+    history_queries,
+    make_details,
+    make_places,
+)
 from treadle.web.dashboard.pages.charts import panel
-from treadle.web.dashboard.pages.live.readings import Readings
+from treadle.web.dashboard.pages.live.readings import Reading, Readings
 from treadle.web.dashboard.pages.live.regions import Regions, stream_regions
+from treadle.web.dashboard.pages.live.shared import CHART_SECONDS, SharedReads
 from treadle.web.dashboard.pages.overview import WINDOWS, window_of
 from treadle.web.dashboard.pages.rendering import fragment, page
-from treadle.web.dashboard.pages.settings_of import Settings, settings_of
+from treadle.web.dashboard.pages.settings_of import settings_of
 from treadle.web.dashboard.routes import Context, RouteSpec
 from treadle.web.dashboard.security.access import Role
 from treadle.words.errors import TooSlow
@@ -37,13 +49,10 @@ MAX_RELATED = 20
 # What changes slowly is read this often.
 SLOW_SECONDS = 10.0
 NAMES: dict[Kind, str] = {"type": "Types", "queue": "Queues"}
-PLACE_REGIONS = {
-    "place-tiles": "parts/place_tiles.html",
-    "charts": "parts/charts.html",
-    "place-windows": "parts/place_windows.html",
-    "place-parts": "parts/place_parts.html",
-    "place-jobs": "parts/place_jobs.html",
-}
+PLACE_REGIONS = {"place-tiles": "parts/place_tiles.html", "place-parts": "parts/place_parts.html"}
+# Rendered when what they show was read again.
+CHART_REGIONS = {"charts": "parts/charts.html"}
+RELATED_REGIONS = {"place-windows": "parts/place_windows.html", "place-jobs": "parts/place_jobs.html"}
 
 
 class Related(NamedTuple):
@@ -59,12 +68,20 @@ class Related(NamedTuple):
 
 class PlaceUpdate(NamedTuple):
     details: PlaceDetails
-    related: Related
+    history: Reading[list[Any]]
+    """What its charts show."""
+    related: Reading[Related]
 
 
 def routes(app: Treadle, readings: Readings) -> list[RouteSpec]:
+    shared = SharedReads(app, readings)
+
     async def read_list(kind: Kind, window: int) -> Places:
-        return await aget_places(app.database, kind, window)
+        query = find_finished(window)
+        finished = await shared.slowly(
+            ("finished", window), CHART_SECONDS[STEPS[window]], lambda: app.database.aread(query)
+        )
+        return make_places(kind, window, await shared.state(), finished.value)
 
     async def related(kind: Kind, name: str, window: int) -> Related:
         of = (name, None) if kind == "type" else (None, name)
@@ -90,14 +107,22 @@ def routes(app: Treadle, readings: Readings) -> list[RouteSpec]:
         )
 
     async def read_place(kind: Kind, name: str, window: int) -> PlaceUpdate:
-        details = await aget_place(app.database, kind, name, window)
-        key = "related", kind, name, window
-        return PlaceUpdate(details, await readings.recent(key, lambda: related(kind, name, window), SLOW_SECONDS))
+        of = kind, name, window
+        history = await shared.slowly(("history", *of), CHART_SECONDS[STEPS[window]], lambda: read_history(*of))
+        details = make_details(*of, await shared.state(), *history.value)
+        return PlaceUpdate(details, history, await read_related(*of))
+
+    async def read_related(kind: Kind, name: str, window: int) -> Reading[Related]:
+        of = kind, name, window
+        return await shared.slowly(("related", *of), SLOW_SECONDS, lambda: related(*of))
+
+    async def read_history(kind: Kind, name: str, window: int) -> list[Any]:
+        return await app.database.aread_together(history_queries(kind, name, window))
 
     def list_page(kind: Kind) -> RouteSpec:
         async def places(context: Context) -> Response:
             window = window_of(context)
-            found = await read_list(kind, window)
+            found = await aget_places(app.database, kind, window)
             values = list_values(kind, found, window, context.field("search"))
             return page(context, "places.html", windows=WINDOWS, **values)
 
@@ -119,8 +144,13 @@ def routes(app: Treadle, readings: Readings) -> list[RouteSpec]:
     def place_page(kind: Kind) -> RouteSpec:
         async def place(context: Context) -> Response:
             name, window = checked_name(kind, context.field("name") or ""), window_of(context)
-            update = await read_place(kind, name, window)
-            values = place_values(kind, name, window, update, settings_of(app, kind, name))
+            details = await aget_place(app.database, kind, name, window)
+            others = (await read_related(kind, name, window)).value
+            settings = settings_of(app, kind, name)
+            if settings is None:
+                await acheck_name(app.database, kind, name, details, others.activities)
+            values = place_values(kind, name, window, details, others) | chart_values(kind, name, details, others)
+            values["settings"] = settings
             return page(context, "place.html", windows=WINDOWS, **values)
 
         return RouteSpec("GET", f"/{kind}", place, Role.VIEWER, f"One {'job type' if kind == 'type' else kind}")
@@ -128,12 +158,23 @@ def routes(app: Treadle, readings: Readings) -> list[RouteSpec]:
     def live_place(kind: Kind) -> RouteSpec:
         async def live(context: Context) -> Response:
             name, window = checked_name(kind, context.field("name") or ""), window_of(context)
-            known = settings_of(app, kind, name)
 
             def render(mount_path: str, role: Role, update: PlaceUpdate) -> Regions:
-                values = place_values(kind, name, window, update, known)
-                html = {region: fragment(mount_path, role, part, **values) for region, part in PLACE_REGIONS.items()}
-                return Regions(update.details.at, html)
+                details, others = update.details, update.related.value
+
+                def parts(regions: dict[str, str], **values: Any) -> dict[str, str]:
+                    return {region: fragment(mount_path, role, part, **values) for region, part in regions.items()}
+
+                values = place_values(kind, name, window, details, others)
+                visitor = mount_path, role
+                html = (
+                    parts(PLACE_REGIONS, **values)
+                    | update.related.rendered(visitor, lambda _: parts(RELATED_REGIONS, **values))
+                    | update.history.rendered(
+                        visitor, lambda _: parts(CHART_REGIONS, **chart_values(kind, name, details, others))
+                    )
+                )
+                return Regions(details.at, html)
 
             updates = readings.follow(("place", kind, name, window), lambda: read_place(kind, name, window))
             return stream_regions(context, updates, render)
@@ -158,9 +199,7 @@ def list_values(kind: Kind, found: Places, window: int, search: str | None) -> d
     }
 
 
-def place_values(kind: Kind, name: str, window: int, update: PlaceUpdate, settings: Settings | None) -> dict[str, Any]:
-    details, related = update.details, masked(update.related)
-    of = {"type" if kind == "type" else "queue": name}
+def place_values(kind: Kind, name: str, window: int, details: PlaceDetails, related: Related) -> dict[str, Any]:
     return {
         "kind": kind,
         "name": name,
@@ -169,12 +208,19 @@ def place_values(kind: Kind, name: str, window: int, update: PlaceUpdate, settin
         "window_name": dict(WINDOWS)[window],
         "place": details.place,
         "parts": details.parts,
-        "related": related,
-        "settings": settings,
-        "of": of,
-        "panel": panel(details.spans, details.step, related.marks, details.depths, of, run_times=True),
+        "related": masked(related),
+        "of": _of(kind, name),
         "window_names": dict(WINDOWS),
     }
+
+
+def chart_values(kind: Kind, name: str, details: PlaceDetails, related: Related) -> dict[str, Any]:
+    of, marks = _of(kind, name), masked(related.marks)
+    return {"panel": panel(details.spans, details.step, marks, details.depths, of, run_times=True)}
+
+
+def _of(kind: Kind, name: str) -> dict[str, str]:
+    return {"type" if kind == "type" else "queue": name}
 
 
 def _name(kind: Kind, place: Place) -> str:

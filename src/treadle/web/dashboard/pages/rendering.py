@@ -11,6 +11,7 @@ from treadle.web.dashboard.pages.charts import brief
 from treadle.web.dashboard.pages.remedies import linked
 from treadle.web.dashboard.routes import Context
 from treadle.web.dashboard.security.access import Role
+from treadle.words.changes import AUDIT_ACTIONS
 from treadle.words.formatting import count, facts, pace, printable, rate, share, short_id, span
 from treadle.words.masking import masked
 
@@ -22,6 +23,7 @@ _templates = Environment(
     lstrip_blocks=True,
 )
 _templates.filters |= {
+    "action_name": lambda action: AUDIT_ACTIONS.get(action, action),
     "brief": brief,
     "clock": formatting.clock,
     "count": count,

@@ -8,6 +8,7 @@ from starlette.responses import RedirectResponse, Response
 
 from treadle.app import Treadle
 from treadle.db.queries import schedules as schedule_queries
+from treadle.db.query import Query
 from treadle.web.dashboard import actions
 from treadle.web.dashboard.actions import SCHEDULE_SUMMARIES, ScheduleAction
 from treadle.web.dashboard.pages.live.readings import Readings
@@ -66,13 +67,13 @@ def summary(history: list[Occurrence]) -> str:
 
 
 def routes(app: Treadle, readings: Readings) -> list[RouteSpec]:
-    async def read(selection: ScheduleSelection) -> ScheduleList:
+    def query_of(selection: ScheduleSelection) -> Query[ScheduleList]:
         after, search, state = selection
-        return await app.database.aread(schedule_queries.find_statuses(after, SCHEDULES, search=search, state=state))
+        return schedule_queries.find_statuses(after, SCHEDULES, search=search, state=state)
 
     async def list_schedules(context: Context) -> Response:
         selection = selection_of(context)
-        found = await read(selection)
+        found = await app.database.aread(query_of(selection))
         live_query = {name: value for name, value in selection._asdict().items() if value}
         return page(
             context,
@@ -84,12 +85,14 @@ def routes(app: Treadle, readings: Readings) -> list[RouteSpec]:
 
     async def live(context: Context) -> Response:
         selection = selection_of(context)
+        query = query_of(selection)  # refuses an invalid selection before the stream begins
 
         def render(mount_path: str, role: Role, found: ScheduleList) -> Regions:
             values = template_values(found, selection)
             return Regions(found.at, {"schedules": fragment(mount_path, role, "parts/schedules.html", **values)})
 
-        return stream_regions(context, readings.follow(("schedules", selection), lambda: read(selection)), render)
+        updates = readings.follow(("schedules", selection), lambda: app.database.aread(query))
+        return stream_regions(context, updates, render)
 
     async def one_schedule(context: Context) -> Response:
         name = context.field("name") or ""

@@ -52,7 +52,7 @@ def _summary(each: WorkerSlots) -> str:
     parts = [f"{running} running"]
     if claimed:
         parts.append(f"{claimed} starting")
-    if each.capacity is not None:
+    if each.capacity is not None and each.worker.state == "alive":
         parts.append(f"{each.free} free")
     if each.ahead:
         parts.append(f"{each.ahead} prefetched")

@@ -7,6 +7,8 @@ from starlette.responses import Response
 
 from treadle.app import Treadle
 from treadle.db.queries.dashboard import find_workflows
+from treadle.db.queries.listing import may_read_payloads
+from treadle.db.query import Query
 from treadle.web.dashboard.pages.live.readings import Readings
 from treadle.web.dashboard.pages.live.regions import Regions, stream_regions
 from treadle.web.dashboard.pages.rendering import fragment, page
@@ -25,11 +27,11 @@ class WorkflowSelection(NamedTuple):
     name: str | None
     after: UUID | None
     names: bool
-    """Names are in payloads, and only operators see those."""
+    """Names are in payloads, which only operators see, and not every role of the database."""
 
 
-def selection_of(context: Context) -> WorkflowSelection:
-    names = may_see_payloads(context.visitor.role)
+async def selection_of(app: Treadle, context: Context) -> WorkflowSelection:
+    names = may_see_payloads(context.visitor.role) and await app.database.aread(may_read_payloads())
     name = context.field("name") if names else None
     return WorkflowSelection(context.field("state"), name, _id(context.field("after")), names)
 
@@ -44,23 +46,25 @@ def template_values(found: WorkflowList, selection: WorkflowSelection) -> dict[s
 
 
 def routes(app: Treadle, readings: Readings) -> list[RouteSpec]:
-    async def read(selection: WorkflowSelection) -> WorkflowList:
+    def query_of(selection: WorkflowSelection) -> Query[WorkflowList]:
         state, name, after, names = selection
-        return await app.database.aread(find_workflows(state, name, after, PAGE_SIZE, names=names))
+        return find_workflows(state, name, after, PAGE_SIZE, names=names)
 
     async def list_workflows(context: Context) -> Response:
-        selection = selection_of(context)
-        values = template_values(await read(selection), selection)
+        selection = await selection_of(app, context)
+        values = template_values(await app.database.aread(query_of(selection)), selection)
         return page(context, "workflows.html", states=WORKFLOW_STATES, **values)
 
     async def live(context: Context) -> Response:
-        selection = selection_of(context)
+        selection = await selection_of(app, context)
+        query = query_of(selection)  # refuses an invalid selection before the stream begins
 
         def render(mount_path: str, role: Role, found: WorkflowList) -> Regions:
             html = fragment(mount_path, role, "parts/workflows.html", **template_values(found, selection))
             return Regions(found.at, {"workflows": html})
 
-        return stream_regions(context, readings.follow(("workflows", selection), lambda: read(selection)), render)
+        updates = readings.follow(("workflows", selection), lambda: app.database.aread(query))
+        return stream_regions(context, updates, render)
 
     return [
         RouteSpec("GET", "/workflows", list_workflows, Role.VIEWER, "Workflows"),

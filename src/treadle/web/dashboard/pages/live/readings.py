@@ -8,12 +8,12 @@ at a time, so that pages never take all connections.
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from treadle.db.database import DatabaseError
 from treadle.db.patience import ON_SCREEN, patience
-from treadle.words.errors import DatabaseUnreachable, TooSlow, TreadleError
+from treadle.words.errors import DatabaseUnreachable, TableLocked, TooSlow, TreadleError
 
 log = logging.getLogger("treadle")
 
@@ -23,10 +23,16 @@ RETRY_SECONDS = 2.0
 # Pages are told that what they show is old if it could not be read for this long. The read goes on.
 SLOW_SECONDS = 2.0
 MAX_READS = 3
+# Pages that wait for their turn are told what has just kept another page from being read.
+TROUBLE_SECONDS = 5.0
+# For as long as a table is known to be locked, reads that need it do not keep others waiting.
+KNOWN_LOCK = ON_SCREEN._replace(read_lock=0.2)
 # What somebody has asked for is forgotten after this time.
 KEPT_SECONDS = 60.0
 # A page that does not take this many updates is disconnected. Its browser reconnects.
 MAX_UNREAD = 30
+TASK_NAME = "dashboard read"
+FINISH_SECONDS = 5.0
 
 Value = TypeVar("Value")
 
@@ -53,9 +59,12 @@ class Reading(Generic[Value]):
 class Topic(Generic[Value]):
     """Something that at least one page shows."""
 
-    def __init__(self, read: Callable[[], Awaitable[Value]], seconds: float) -> None:
+    def __init__(self, read: Callable[[], Awaitable[Value]], seconds: float, takes_turns: bool = True) -> None:
         self.read = read
         self.seconds = seconds
+        self.takes_turns = takes_turns
+        self.trouble: Unavailable | None = None
+        """Why it could not be read the last time."""
         self.rounds = 0
         self.inboxes: set[asyncio.Queue[Reading[Value] | Unavailable | None]] = set()
         self.latest: Reading[Value] | None = None
@@ -78,15 +87,22 @@ class Readings:
         self._recent: dict[Hashable, tuple[float, asyncio.Future[Any]]] = {}
         self._turns: asyncio.Semaphore | None = None
         self._failing = False
+        self._trouble: Unavailable | None = None
+        self._trouble_until = self._locked_until = 0.0
 
     async def follow(
-        self, key: Hashable, read: Callable[[], Awaitable[Value]], seconds: float | None = None
+        self,
+        key: Hashable,
+        read: Callable[[], Awaitable[Value]],
+        seconds: float | None = None,
+        takes_turns: bool = True,
     ) -> AsyncGenerator[Reading[Value] | Unavailable, None]:
-        """What `read` returns, every `seconds`. Pages with the same key share it."""
+        """What `read` returns, every `seconds`. Pages with the same key share it. Without `takes_turns`, it does not
+        wait for the reads of other pages: for what does not use the pool."""
         topic = self.topics.get(key)
         if topic is None:
-            topic = self.topics[key] = Topic(read, SECONDS if seconds is None else seconds)
-            task = asyncio.create_task(self._run(topic))
+            topic = self.topics[key] = Topic(read, SECONDS if seconds is None else seconds, takes_turns)
+            task = asyncio.create_task(self._run(topic), name=TASK_NAME)
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         inbox: asyncio.Queue[Reading[Value] | Unavailable | None] = asyncio.Queue(MAX_UNREAD)
@@ -106,7 +122,8 @@ class Readings:
         """What `read` has returned at most `seconds` ago. Those who ask at the same time wait for one read."""
         now = asyncio.get_running_loop().time()
         for each, (at, task) in list(self._recent.items()):
-            if task.done() and now - at >= (seconds if each == key else KEPT_SECONDS):
+            is_old = now - at >= (seconds if each == key else KEPT_SECONDS)
+            if task.done() and (is_old or task.cancelled() or task.exception()):
                 del self._recent[each]
         if key not in self._recent:
             self._recent[key] = now, asyncio.ensure_future(read())
@@ -116,35 +133,64 @@ class Readings:
         # Created here because a semaphore belongs to the event loop that first waits for it.
         self._turns = self._turns or asyncio.Semaphore(MAX_READS)
         while topic.inboxes:
-            reading = asyncio.create_task(self._read(topic, self._turns))
+            reading = asyncio.create_task(self._read(topic, self._turns), name=TASK_NAME)
             # A read is not cancelled: its connection would not be back in the pool for a while.
             while not (await asyncio.wait({reading}, timeout=SLOW_SECONDS))[0]:
-                topic.send(Unavailable())
+                topic.send(self._reason(topic))
             with suppress(TimeoutError):
-                await asyncio.wait_for(topic.abandoned.wait(), topic.seconds if reading.result() else RETRY_SECONDS)
+                pause = seconds_until_next(topic.seconds) if reading.result() else RETRY_SECONDS
+                await asyncio.wait_for(topic.abandoned.wait(), pause)
 
     async def _read(self, topic: Topic[Any], turns: asyncio.Semaphore) -> bool:
+        clock = asyncio.get_running_loop().time
         try:
-            async with turns:
-                with patience(ON_SCREEN):
+            async with turns if topic.takes_turns else nullcontext():
+                with patience(KNOWN_LOCK if clock() < self._locked_until else ON_SCREEN):
                     value = await topic.read()
         except Exception as error:  # of any kind: a bug for one page must not stop the updates of all others
+            expected = isinstance(error, TreadleError | DatabaseError | OSError)
             if not self._failing:
-                expected = isinstance(error, TreadleError | DatabaseError | OSError)
                 log.warning("the dashboard cannot update open pages: %s", error, exc_info=not expected)
             self._failing = True
-            topic.send(Unavailable(summary_of(error)))
+            topic.trouble = Unavailable(summary_of(error))
+            if expected:
+                self._trouble, self._trouble_until = topic.trouble, clock() + TROUBLE_SECONDS
+            if isinstance(error, TableLocked):
+                self._locked_until = clock() + TROUBLE_SECONDS
+            topic.send(topic.trouble)
             return False
         self._failing = False
+        topic.trouble = None
         topic.rounds += 1
         topic.send(Reading(value))
         return True
+
+    def _reason(self, topic: Topic[Any]) -> Unavailable:
+        """Why a read takes so long, as far as it is known."""
+        is_recent = asyncio.get_running_loop().time() < self._trouble_until
+        return topic.trouble or (self._trouble if is_recent else None) or Unavailable()
+
+
+async def finish_reads() -> None:
+    """Wait for the reads of pages that are gone: they would open a pool again after it was closed."""
+    reads = [each for each in asyncio.all_tasks() if each.get_name() == TASK_NAME]
+    if reads:
+        await asyncio.wait(reads, timeout=FINISH_SECONDS)
+
+
+def seconds_until_next(interval: float) -> float:
+    """How long to wait before the next read. Topics are read at the same moments, so that they can share what they
+    read; but there is a pause between two reads, also if they take long."""
+    left = interval - asyncio.get_running_loop().time() % interval
+    return left if left >= interval / 2 else left + interval
 
 
 def summary_of(error: Exception) -> str:
     """What is wrong, in words that anybody may see. The details are in the log."""
     if isinstance(error, DatabaseUnreachable):
         return error.summary
+    if isinstance(error, TableLocked):
+        return "another session has locked a table in the database; the page Health shows which one"
     if isinstance(error, TooSlow):
         return "the database takes too long to answer; a table may be locked"
     if isinstance(error, DatabaseError | OSError):

@@ -20,6 +20,8 @@ class Regions(NamedTuple):
     at: datetime | None
     """When they were read, by the database's clock."""
     html: dict[str, str]
+    title: str | None = None
+    """Of the page; None: it does not change."""
 
 
 def stream_regions(
@@ -48,4 +50,5 @@ async def _frames(
             regions: Regions = update.rendered(kind, lambda value: render(mount_path, role, value))
             changed = {name: html for name, html in regions.html.items() if sent.get(name) != html}
             sent = regions.html
-            yield frame("regions", {"at": regions.at, "html": changed})
+            title = {} if regions.title is None else {"title": regions.title}
+            yield frame("regions", {"at": regions.at, "html": changed, **title})

@@ -18,7 +18,7 @@ let isLoading = false;
 
 function showConnection(state, text) {
   const element = $("#connection");
-  if (!element || element.dataset.state === state) return;
+  if (!element || (element.dataset.state === state && element.textContent === text)) return;
   element.dataset.state = state;
   element.textContent = text;
 }
@@ -48,7 +48,11 @@ export function connect() {
   disconnect();
   if (!address || document.hidden) return;
   source = new EventSource(address);
-  on("regions", (update) => { showLive(); replaceRegions(update.html); });
+  on("regions", (update) => {
+    showLive();
+    replaceRegions(update.html);
+    if (update.title) document.title = update.title;
+  });
   on("rows", (update) => { showLive(); updateList(update); });
   on("job", (update) => {
     showLive();
