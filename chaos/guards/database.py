@@ -4,6 +4,13 @@ from chaos.guards.mutant import FUNCTIONS, Mutant, test
 
 MUTANTS = [
     Mutant(
+        "a read whose client was lost ends",
+        "src/treadle/db/runner.py",
+        "set local idle_in_transaction_session_timeout = {round(IDLE_SECONDS * 1000)};\n",
+        "",
+        test("db/time_limits", "test_a_read_whose_client_was_lost_keeps_no_lock"),
+    ),
+    Mutant(
         "a migration takes its locks first",
         "src/treadle/db/migrations.py",
         "        if lock := lock_sql(connection, schema, _tables(steps), timeout):\n",

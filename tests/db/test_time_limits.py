@@ -5,12 +5,14 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
+import psycopg
 import pytest
 from chaos.proxy import Proxy
 
 from treadle import DatabaseUnreachable, InvalidArgument, JobQueue, Treadle
-from treadle.db import pools
+from treadle.db import pools, runner
 
 
 @pytest.fixture
@@ -129,6 +131,16 @@ def test_a_caller_waits_for_longer_if_all_connections_are_in_use(url: str, monke
         app.queue.enqueue("a")
     app.queue.enqueue("a")
     app.close()
+
+
+def test_a_read_whose_client_was_lost_keeps_no_lock(url: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "IDLE_SECONDS", 0.3)
+    with closing(psycopg.connect(proxy.url)) as lost, psycopg.connect(url) as other:
+        lost.execute(runner.read_settings(60))
+        lost.execute("select from treadle.jobs")
+        proxy.go_silent()
+        other.execute("set lock_timeout = '20s'")
+        other.execute("lock table treadle.jobs in access exclusive mode")
 
 
 def test_limits_come_from_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,9 @@ EARLIEST = datetime(1, 1, 2, tzinfo=UTC)
 LATEST = datetime(9999, 12, 30, tzinfo=UTC)
 
 PREPARED_AFTER = 5  # executions
+# A read whose client was lost, for example with its machine, ends. It would keep locks and a snapshot for the hours
+# after which TCP gives up.
+IDLE_SECONDS = 5.0
 _SERVER_PROCESS: Query[int] = Query("select pg_catalog.pg_backend_pid()", {}, lambda rows: rows[0][0])
 
 
@@ -50,6 +53,7 @@ def read_settings(seconds: float, one_snapshot: bool = False, lock_seconds: floa
 set transaction {level}read only;
 {PINNED_LOCALLY};
 set local statement_timeout = {round(seconds * 1000)};
+set local idle_in_transaction_session_timeout = {round(IDLE_SECONDS * 1000)};
 set local enable_seqscan = off;
 set local jit = off{lock}""".encode()
 
