@@ -8,7 +8,7 @@ from psycopg import Connection
 from tests.operations.test_throughput import add_minutes, sum_up
 from tests.support.buffers import buffers
 from treadle import JobQueue, Treadle
-from treadle.db.queries.dashboard import MAX_CLAIMED, find_marks, find_slots, get_recent_failures
+from treadle.db.queries.dashboard import MAX_CLAIMED, MAX_DRAWN, find_marks, find_slots, get_recent_failures
 from treadle.operations.overview import STEPS
 from treadle.operations.places import get_activities, get_place, get_places
 from treadle.operations.slots import make_slot_map
@@ -127,6 +127,7 @@ def test_the_map_of_slots_has_the_numbers_of_the_tables(
                 client.start(job)
     connection.execute("update workers set seen_at = now() - interval '5 minutes' where worker_id = 'lost'")
     claimed = app.database.read(find_slots())
+    assert [each.running for each in claimed if each.worker_id == "a"] == [True, True, False, False, False, False]
     found = make_slot_map(app.workers(), claimed)
     rows = {each.worker.worker_id: each for each in found.workers}
     assert set(rows) == {"a", "b", "lost"}
@@ -139,6 +140,22 @@ def test_the_map_of_slots_has_the_numbers_of_the_tables(
     assert sum(slot.running for each in found.workers for slot in each.slots) == running == 5
 
 
+def test_each_worker_has_an_equal_share_of_the_map(app: Treadle, connection: Connection[Any]) -> None:
+    connection.execute("select enqueue_jobs('films', (select array_agg('{}'::text) from generate_series(1, 900)))")
+    connection.execute(
+        """update jobs
+        set status = 'running', worker_id = 'w' || nth % 4, started_at = now() - nth * interval '1 second'
+        from (select id as known, row_number() over (order by id) as nth from jobs) as numbered
+        where id = known"""
+    )
+    claimed = app.database.read(find_slots())
+    assert len(claimed) == MAX_DRAWN
+    first = [each for each in claimed if each.worker_id == "w0"]
+    assert (len(first), first[0].all_running, first[0].all_claimed) == (MAX_DRAWN // 4, 225, 225)
+    assert [each.since for each in first] == sorted(each.since for each in first if each.since)
+    assert first[0].since == one(connection, "select min(started_at) from jobs where worker_id = 'w0'")
+
+
 @pytest.mark.fresh_database
 def test_the_cost_of_the_map_of_slots_is_bounded(connection: Connection[Any]) -> None:
     def cost() -> int:
@@ -149,7 +166,8 @@ def test_the_cost_of_the_map_of_slots_is_bounded(connection: Connection[Any]) ->
     connection.execute("update jobs set status = 'running', worker_id = 'w' || (random() * 50)::int")
     connection.execute("vacuum analyze jobs")
     query = find_slots()
-    assert len(query.read(connection.execute(query.bound("treadle"), query.params).fetchall())) == MAX_CLAIMED + 1
+    found = make_slot_map([], query.read(connection.execute(query.bound("treadle"), query.params).fetchall()))
+    assert (found.running, found.complete) == (MAX_CLAIMED + 1, False)
     before = cost()
     connection.execute("select enqueue_jobs('films', (select array_agg('{}'::text) from generate_series(1, 20000)))")
     connection.execute("vacuum analyze jobs")

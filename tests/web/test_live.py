@@ -118,6 +118,22 @@ def test_a_hundred_pages_that_show_the_same_are_read_and_rendered_once() -> None
     asyncio.run(body())
 
 
+@pytest.mark.parametrize(("seconds", "expected"), [(0.1, 0.2), (3, 4), (5, 5)])
+def test_what_takes_long_to_read_is_read_less_often(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, expected: float
+) -> None:
+    async def body() -> float:
+        shared = Readings()
+        async with aclosing(shared.follow("list", lambda: asyncio.sleep(0.02), seconds)) as updates:
+            await anext(updates)
+            return shared.topics["list"].interval
+
+    monkeypatch.setattr(readings, "LONG_SECONDS", 60)
+    assert asyncio.run(body()) == seconds
+    monkeypatch.setattr(readings, "LONG_SECONDS", 0.01)
+    assert asyncio.run(body()) == expected
+
+
 def test_several_who_ask_at_once_wait_for_one_read() -> None:
     reads = 0
 

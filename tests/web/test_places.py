@@ -11,7 +11,8 @@ from tests.db.test_workflow_list import enqueue as enqueue_workflow
 from tests.operations.test_throughput import add_minutes
 from tests.support.dashboards import OPERATOR, VIEWER, Browser, Site
 from treadle import JobQueue, Treadle
-from treadle.operations.slots import Slot, SlotMap, WorkerSlots
+from treadle.db.queries.dashboard import ClaimedJob
+from treadle.operations.slots import SlotMap, WorkerSlots
 from treadle.web.dashboard.pages import slots as drawing
 from treadle.web.dashboard.pages.charts import panel
 from treadle.web.dashboard.pages.settings_of import settings_of
@@ -223,7 +224,8 @@ def test_a_hundred_workers_with_fifty_slots_are_drawn_with_bounded_markup(
         row = WorkerRow(
             f"w{nth:03}", None, None, None, [], None, 50, now, now, alive, None, used, 50, "alive" if alive else "lost"
         )
-        return WorkerSlots(row, [Slot(job, "films", True, now)] * used, 50, 0)
+        jobs = [ClaimedJob(row.worker_id, used, used, job, "films", True, now)] * used
+        return WorkerSlots(row, used, 0, jobs, 50, 0)
 
     workers = [*(worker(nth, 30) for nth in range(120)), worker(999, 1, alive=False)]
     made = draw_slots(SlotMap(workers, 0, 0, 0, True))

@@ -34,10 +34,10 @@ async def slow() -> Answer:
     return Answer(200, "late\n")
 
 
-def with_server(body: Callable[[int], Awaitable[Any]]) -> Any:
+def with_server(body: Callable[[int], Awaitable[Any]], host: str | None = "127.0.0.1") -> Any:
     async def both() -> Any:
         server = HealthServer({"/live": live, "/broken": broken, "/slow": slow})
-        port = await server.start("127.0.0.1", 0)
+        port = await server.start(host, 0)
         try:
             return await body(port)
         finally:
@@ -46,8 +46,8 @@ def with_server(body: Callable[[int], Awaitable[Any]]) -> Any:
     return asyncio.run(both())
 
 
-async def exchange(port: int, request: bytes) -> bytes:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+async def exchange(port: int, request: bytes, host: str = "127.0.0.1") -> bytes:
+    reader, writer = await asyncio.open_connection(host, port)
     try:
         writer.write(request)
         return await reader.read()
@@ -66,6 +66,12 @@ def test_it_answers_and_closes_the_connection() -> None:
     assert b"Content-Length: 5\r\n" in head
     assert b"Connection: close" in head
     assert body == b"live\n"
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="there is no IPv6")
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+def test_all_addresses_have_the_same_port(address: str) -> None:
+    assert with_server(lambda port: exchange(port, GET, address), host=None).startswith(b"HTTP/1.1 200 OK\r\n")
 
 
 def test_head_gets_no_body() -> None:

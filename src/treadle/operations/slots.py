@@ -1,37 +1,33 @@
 """What runs in each slot of each live worker."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from itertools import groupby
 from typing import NamedTuple
-from uuid import UUID
 
 from treadle.db.queries.dashboard import MAX_CLAIMED, ClaimedJob
 from treadle.words.overview import WorkerRow
 
 
-class Slot(NamedTuple):
-    """A job in a slot."""
-
-    id: UUID
-    job_type: str
-    running: bool
-    """False: it was claimed, and has not reported that it runs. Jobs of less than 0.2 s never do."""
-    since: datetime | None
-
-
 class WorkerSlots(NamedTuple):
     worker: WorkerRow
-    slots: list[Slot]
-    """Those in use; the longest first."""
+    running: int
+    starting: int
+    """Slots whose job was claimed, and has not reported that it runs."""
+    slots: list[ClaimedJob]
+    """The first of those in use; the longest first."""
     capacity: int | None
     """None: it has not reported how many it has."""
     ahead: int
     """Jobs that it has prefetched, and that have no slot yet."""
 
     @property
+    def in_use(self) -> int:
+        return self.running + self.starting
+
+    @property
     def free(self) -> int:
         """A worker that is stuck or lost starts nothing."""
-        return max(0, (self.capacity or 0) - len(self.slots)) if self.worker.state == "alive" else 0
+        return max(0, (self.capacity or 0) - self.in_use) if self.worker.state == "alive" else 0
 
 
 class SlotMap(NamedTuple):
@@ -40,33 +36,28 @@ class SlotMap(NamedTuple):
     claimed: int
     capacity: int
     complete: bool
-    """False: more jobs are claimed than were read."""
+    """False: more jobs are claimed than were counted."""
 
 
 def make_slot_map(workers: Sequence[WorkerRow], claimed: Sequence[ClaimedJob]) -> SlotMap:
-    jobs: dict[str, list[ClaimedJob]] = {}
-    for each in claimed[:MAX_CLAIMED]:
-        jobs.setdefault(each.worker_id, []).append(each)
+    """Of the jobs, those of a worker are together."""
+    jobs = {worker_id: list(some) for worker_id, some in groupby(claimed, lambda each: each.worker_id)}
     # A worker that is lost is shown as long as it has jobs: they have not been given to others yet.
     shown = [each for each in workers if each.alive or each.worker_id in jobs]
     made = [_worker_slots(each, jobs.get(each.worker_id, [])) for each in shown]
-    running = sum(each.status == "running" for each in claimed)
+    running = sum(some[0].all_running for some in jobs.values())
+    counted = sum(some[0].all_claimed for some in jobs.values())
     return SlotMap(
         made,
         running,
-        len(claimed) - running,
+        counted - running,
         sum(each.capacity or 0 for each in made if each.worker.alive),
-        len(claimed) <= MAX_CLAIMED,
+        counted <= MAX_CLAIMED,
     )
 
 
-def _worker_slots(worker: WorkerRow, jobs: Sequence[ClaimedJob]) -> WorkerSlots:
+def _worker_slots(worker: WorkerRow, jobs: list[ClaimedJob]) -> WorkerSlots:
     capacity = worker.slots
-    slots = [
-        Slot(each.id, each.job_type, each.status == "running", each.started_at or each.claimed_at) for each in jobs
-    ]
-    # In this order a job keeps its place while others end: those that have run for the longest time come first.
-    slots.sort(key=lambda each: (not each.running, each.since is None, each.since, each.id))
-    running = sum(each.running for each in slots)
-    in_use = len(slots) if capacity is None else max(running, min(len(slots), capacity))
-    return WorkerSlots(worker, slots[:in_use], capacity, len(slots) - in_use)
+    running, claimed = (jobs[0].all_running, jobs[0].all_claimed) if jobs else (0, 0)
+    in_use = claimed if capacity is None else max(running, min(claimed, capacity))
+    return WorkerSlots(worker, running, in_use - running, jobs[:in_use], capacity, claimed - in_use)

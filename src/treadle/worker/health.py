@@ -39,8 +39,12 @@ class HealthServer:
     async def start(self, host: str | None, port: int) -> int:
         """Listen, on all addresses if there is no host. Returns the port. Raises OSError if it is in use."""
         self._server = await asyncio.start_server(self._serve, host, port, limit=REQUEST_BYTES)
-        found: int = self._server.sockets[0].getsockname()[1]
-        return found
+        ports: list[int] = [each.getsockname()[1] for each in self._server.sockets]
+        if len(set(ports)) == 1:
+            return ports[0]
+        # Port 0 is another port for each address.
+        self._server.close()
+        return await self.start(host, ports[0])
 
     def close(self) -> None:
         """Stop listening. Connections that are open end by themselves."""

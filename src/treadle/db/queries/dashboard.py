@@ -10,8 +10,10 @@ from treadle.words.marks import Mark
 from treadle.words.naming import text_within
 from treadle.words.workflow_list import WORKFLOW_STATES, WorkflowList, WorkflowRow
 
-# Claimed and running jobs that are read: 100 workers with 50 slots each.
+# Claimed and running jobs that are counted: 100 workers with 50 slots each.
 MAX_CLAIMED = 5_000
+# Those that are read, an equal share of each worker.
+MAX_DRAWN = 500
 # Marks of each kind on a chart.
 MAX_MARKS = 50
 # Workflows that are looked at for one page of a filtered list.
@@ -20,11 +22,15 @@ LOOKED_AT = 500
 
 class ClaimedJob(NamedTuple):
     worker_id: str
+    all_running: int
+    """Running jobs of its worker."""
+    all_claimed: int
+    """Claimed and running jobs of its worker."""
     id: UUID
     job_type: str
-    status: str
-    started_at: datetime | None
-    claimed_at: datetime | None
+    running: bool
+    """False: it was claimed, and has not reported that it runs. Jobs of less than 0.2 s never do."""
+    since: datetime | None
 
 
 class RecentFailures(NamedTuple):
@@ -45,10 +51,9 @@ class RecentFailures(NamedTuple):
 
 
 def find_slots() -> Query[list[ClaimedJob]]:
-    """The claimed and running jobs, by worker; at most MAX_CLAIMED + 1."""
-    return Query(
-        statement("find_slots"), {"limit": MAX_CLAIMED + 1}, lambda rows: [ClaimedJob._make(row) for row in rows]
-    )
+    """The claimed and running jobs to draw, by worker: those that it has had for the longest time first."""
+    params = {"limit": MAX_CLAIMED + 1, "drawn": MAX_DRAWN}
+    return Query(statement("find_slots"), params, lambda rows: [ClaimedJob._make(row) for row in rows])
 
 
 def find_marks(window: int) -> Query[list[Mark]]:

@@ -64,7 +64,7 @@ class Charts(NamedTuple):
 
 
 class OverviewUpdate(NamedTuple):
-    now: OverviewNow
+    now: Reading[OverviewNow]
     charts: Reading[Charts]
 
 
@@ -75,13 +75,17 @@ def window_of(context: Context) -> int:
 
 
 def render_regions(mount_path: str, role: Role, update: OverviewUpdate) -> Regions:
-    # Without a CSRF token, which differs between browsers: the script on the page fills it in.
-    values = template_values(update.now, csrf_token="")
-    html = {name: fragment(mount_path, role, template, **values) for name, template in REGIONS.items()}
-    html["charts"] = update.charts.rendered(
-        (mount_path, role), lambda charts: fragment(mount_path, role, "parts/charts.html", **chart_values(charts))
-    )
-    return Regions(update.now.overview.at, html)
+    def render_now(now: OverviewNow) -> dict[str, str]:
+        # Without a CSRF token, which differs between browsers: the script on the page fills it in.
+        values = template_values(now, csrf_token="")
+        return {name: fragment(mount_path, role, template, **values) for name, template in REGIONS.items()}
+
+    def render_charts(charts: Charts) -> dict[str, str]:
+        return {"charts": fragment(mount_path, role, "parts/charts.html", **chart_values(charts))}
+
+    kind = mount_path, role
+    html = update.now.rendered(kind, render_now) | update.charts.rendered(kind, render_charts)
+    return Regions(update.now.value.overview.at, html)
 
 
 def template_values(now: OverviewNow, **more: Any) -> dict[str, Any]:
@@ -111,7 +115,7 @@ def routes(app: Treadle, readings: Readings) -> list[RouteSpec]:
 
     async def read_live(window: int) -> OverviewUpdate:
         charts = await shared.slowly(("charts", window), CHART_SECONDS[STEPS[window]], lambda: read_charts(window))
-        return OverviewUpdate(await readings.recent("now", read_shared, SHARED_SECONDS), charts)
+        return OverviewUpdate(await shared.slowly("now", SHARED_SECONDS, read_shared), charts)
 
     async def read_shared() -> OverviewNow:
         return await read_now(await shared.state())

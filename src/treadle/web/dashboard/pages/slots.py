@@ -2,18 +2,19 @@
 
 from typing import NamedTuple
 
-from treadle.operations.slots import Slot, SlotMap, WorkerSlots
+from treadle.db.queries.dashboard import MAX_DRAWN, ClaimedJob
+from treadle.operations.slots import SlotMap, WorkerSlots
 
 # With more slots than this, cells have no text.
 MAX_LABELLED = 60
-# Cells of all workers together. Workers after that are shown by numbers.
-MAX_CELLS = 500
+# With free slots, of all workers together. Workers after that are shown by numbers.
+MAX_CELLS = MAX_DRAWN
 MAX_ROWS = 100
 
 
 class SlotRow(NamedTuple):
     worker: WorkerSlots
-    cells: list[Slot]
+    cells: list[ClaimedJob]
     """Empty if there are too many: then only numbers are shown."""
     free: int
     """Free slots that are drawn."""
@@ -41,17 +42,16 @@ def draw_slots(found: SlotMap) -> DrawnSlots:
         left -= len(cells)
         free = min(each.free, left)
         left -= free
-        hidden = len(each.slots) + each.free - len(cells) - free
+        hidden = each.in_use + each.free - len(cells) - free
         rows.append(SlotRow(each, cells, free, hidden, _summary(each)))
-    total = sum(len(each.slots) + each.free for each in found.workers)
+    total = sum(each.in_use + each.free for each in found.workers)
     return DrawnSlots(rows, total <= MAX_LABELLED, max(0, len(found.workers) - MAX_ROWS))
 
 
 def _summary(each: WorkerSlots) -> str:
-    running, claimed = sum(slot.running for slot in each.slots), sum(not slot.running for slot in each.slots)
-    parts = [f"{running} running"]
-    if claimed:
-        parts.append(f"{claimed} starting")
+    parts = [f"{each.running} running"]
+    if each.starting:
+        parts.append(f"{each.starting} starting")
     if each.capacity is not None and each.worker.state == "alive":
         parts.append(f"{each.free} free")
     if each.ahead:

@@ -19,6 +19,9 @@ log = logging.getLogger("treadle")
 
 # How often a topic is read, unless its page says otherwise.
 SECONDS = 2.0
+# What takes longer than this to read is read half as often, but before a page looks stale: it does after 5 seconds.
+LONG_SECONDS = 0.04
+LONGEST_INTERVAL = 4.0
 RETRY_SECONDS = 2.0
 # Pages are told that what they show is old if it could not be read for this long. The read goes on.
 SLOW_SECONDS = 2.0
@@ -62,6 +65,8 @@ class Topic(Generic[Value]):
     def __init__(self, read: Callable[[], Awaitable[Value]], seconds: float, takes_turns: bool = True) -> None:
         self.read = read
         self.seconds = seconds
+        self.interval = seconds
+        """How often it is read at the moment."""
         self.takes_turns = takes_turns
         self.trouble: Unavailable | None = None
         """Why it could not be read the last time."""
@@ -138,14 +143,15 @@ class Readings:
             while not (await asyncio.wait({reading}, timeout=SLOW_SECONDS))[0]:
                 topic.send(self._reason(topic))
             with suppress(TimeoutError):
-                pause = seconds_until_next(topic.seconds) if reading.result() else RETRY_SECONDS
+                pause = RETRY_SECONDS if topic.trouble else seconds_until_next(topic.interval)
                 await asyncio.wait_for(topic.abandoned.wait(), pause)
 
-    async def _read(self, topic: Topic[Any], turns: asyncio.Semaphore) -> bool:
+    async def _read(self, topic: Topic[Any], turns: asyncio.Semaphore) -> None:
         clock = asyncio.get_running_loop().time
         try:
             async with turns if topic.takes_turns else nullcontext():
-                with patience(KNOWN_LOCK if clock() < self._locked_until else ON_SCREEN):
+                began = clock()
+                with patience(KNOWN_LOCK if began < self._locked_until else ON_SCREEN):
                     value = await topic.read()
         except Exception as error:  # of any kind: a bug for one page must not stop the updates of all others
             expected = isinstance(error, TreadleError | DatabaseError | OSError)
@@ -158,12 +164,13 @@ class Readings:
             if isinstance(error, TableLocked):
                 self._locked_until = clock() + TROUBLE_SECONDS
             topic.send(topic.trouble)
-            return False
+            return
         self._failing = False
         topic.trouble = None
+        is_long = clock() - began > LONG_SECONDS
+        topic.interval = max(topic.seconds, min(2 * topic.seconds, LONGEST_INTERVAL)) if is_long else topic.seconds
         topic.rounds += 1
         topic.send(Reading(value))
-        return True
 
     def _reason(self, topic: Topic[Any]) -> Unavailable:
         """Why a read takes so long, as far as it is known."""
