@@ -137,13 +137,13 @@ def worker_fault(surfaces: Surfaces, fault: AbstractContextManager[None], job: U
     pages = {
         "Overview": numbered("overview", (shows(tab, "stuck") for tab in surfaces.tabs_of("/"))),
         "Workers": numbered("workers", (shows(tab, "is stuck") for tab in surfaces.tabs_of("/workers"))),
-        "Health": numbered("health", (shows(tab, "stuck") for tab in surfaces.tabs_of("/health"))),
+        "Health": numbered("health", (shows(tab, "keeps its jobs") for tab in surfaces.tabs_of("/health"))),
         "job page": numbered("job", [shows(surfaces.job_tab, "is stuck")]),
     }
     others: dict[str, Probe] = {
         "`top`": lambda: "stuck" in surfaces.top.text(),
         "`why`": lambda: "stuck" in surfaces.command("why", job),
-        "`doctor`": lambda: "is stuck" in surfaces.command("doctor"),
+        "`doctor`": lambda: "keeps its jobs" in surfaces.command("doctor"),
         "`/metrics`": lambda: 'treadle_workers{state="stuck"} 1' in surfaces.scene.get("/metrics")[2],
         "log": lambda: "is stuck" in surfaces.worker.log.read_text(),
         "`/ready`": lambda: not surfaces.ready(),

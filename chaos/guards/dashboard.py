@@ -7,6 +7,20 @@ DOCTOR = "src/treadle/doctor"
 
 MUTANTS = [
     Mutant(
+        "Health shows a stuck worker before the next examination is due",
+        f"{DOCTOR}/examine.py",
+        "workers = () if locked else await run(queries.find_workers())",
+        "workers: list[Any] = []",
+        test("web/pages", "test_health_shows_a_stuck_worker_before_the_next_examination_is_due"),
+    ),
+    Mutant(
+        "what takes long to read is read less often",
+        "src/treadle/web/dashboard/pages/live/readings.py",
+        " if is_long else topic.seconds",
+        " if False else topic.seconds",
+        test("web/live", "test_what_takes_long_to_read_is_read_less_often"),
+    ),
+    Mutant(
         "a form is carried out once",
         f"{FUNCTIONS}/public/operate.sql",
         "        if not v_begins and not p_continues then\n",

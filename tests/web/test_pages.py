@@ -291,6 +291,19 @@ def test_health_shows_a_locked_table_before_the_next_examination_is_due(
     until(lambda: LOCKED not in get(operator, "/health"))
 
 
+def test_health_shows_a_stuck_worker_before_the_next_examination_is_due(
+    operator: Browser, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health_module, "HEALTH_SECONDS", 600.0)
+    monkeypatch.setattr(health_module, "CHANGED_SECONDS", 0.0)
+    connection.execute("select register_worker('w', '1 minute', '{films}', null, 4)")
+    assert "its process was stopped" not in get(operator, "/health")
+    connection.execute("update workers set stuck_since = now(), stuck_kind = 'stopped'")
+    until(lambda: "its process was stopped" in get(operator, "/health"))
+    connection.execute("update workers set stuck_since = null, stuck_kind = null")
+    until(lambda: "its process was stopped" not in get(operator, "/health"))
+
+
 def test_a_database_error_is_an_error_page(site: Site, app: Treadle, connection: Connection[Any]) -> None:
     browser = site.signed_in(OPERATOR)
     get(browser, "/")

@@ -150,11 +150,16 @@ async def aexamine(database: Database, limits: Limits | None = None) -> list[Fin
         return by_severity(await adrive(_examination(database.schema, limits or Limits()), carry_out))
 
 
-async def afind_blockers(database: Database) -> frozenset[tuple[int, str | None]]:
-    """The ids of the sessions that lock a table of the queue. It takes one query, and waits for no lock."""
+async def afind_signs(database: Database) -> frozenset[object]:
+    """What calls for an examination when it changes: the sessions that lock a table of the queue, and if there are none,
+    which workers are alive or stuck. It takes two queries, and waits for no lock."""
     async with aexamination(database) as run:
-        found = await run(queries.find_table_blockers())
-    return frozenset(() if isinstance(found, QueryFailed) else (each.id for each in found if each.whole_table))
+        blockers = await run(queries.find_table_blockers())
+        locked = () if isinstance(blockers, QueryFailed) else [each.id for each in blockers if each.whole_table]
+        workers = () if locked else await run(queries.find_workers())
+    if isinstance(workers, QueryFailed):
+        workers = ()
+    return frozenset([*locked, *((each.worker_id, each.live, each.stuck is not None) for each in workers)])
 
 
 def _examination(schema_name: str, limits: Limits) -> Examination:

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from treadle.app import Treadle
 from treadle.doctor import Finding
-from treadle.doctor.examine import aexamine, afind_blockers
+from treadle.doctor.examine import aexamine, afind_signs
 from treadle.web.dashboard.redaction import redact_finding
 
 # An examination runs many queries, so reloading the page must not start another one each time.
 HEALTH_SECONDS = 10.0
-# A table that is locked, or no longer locked, is examined sooner.
+# A table that is locked, or a worker that is stuck or lost, is shown sooner; and so is the end of it.
 CHANGED_SECONDS = 2.0
 # An examination that takes longer is abandoned, and the next visitor starts another one.
 LONGEST_SECONDS = 30.0
@@ -24,40 +24,40 @@ class HealthReport(NamedTuple):
 
 
 class HealthCheck:
-    """Examines the database once every HEALTH_SECONDS; sooner if a table has been locked or unlocked since."""
+    """Examines the database once every HEALTH_SECONDS; sooner if a table was locked or a worker is stuck since."""
 
     def __init__(self, app: Treadle) -> None:
         self._app = app
         self._latest: HealthReport | None = None
         self._began = 0.0
-        self._blockers: frozenset[object] = frozenset()
+        self._signs: frozenset[object] = frozenset()
         """Those that were known when the last examination began."""
         self._task: asyncio.Task[HealthReport] | None = None
 
     async def report(self, patience: float | None = None) -> HealthReport:
         """At most HEALTH_SECONDS old. With `patience`, an examination that takes longer goes on, and the last one is
         returned meanwhile: it says when it was made. Raises an error if the database does not answer now."""
-        blockers = await afind_blockers(self._app.database)
-        task = self._current(blockers) or self._start(blockers)
+        signs = await afind_signs(self._app.database)
+        task = self._current(signs) or self._start(signs)
         if patience is not None and self._latest is not None:
             done, _ = await asyncio.wait({task}, timeout=patience)
             if not done:
                 return self._latest
         return await asyncio.shield(task)
 
-    def _current(self, blockers: frozenset[object]) -> asyncio.Task[HealthReport] | None:
+    def _current(self, signs: frozenset[object]) -> asyncio.Task[HealthReport] | None:
         """The examination that is running, or that is not yet too old."""
         task = self._task
         # A task belongs to its event loop.
         if task is None or task.get_loop() is not asyncio.get_running_loop():
             return None
         age = time.monotonic() - self._began
-        valid_for = HEALTH_SECONDS if blockers == self._blockers else min(HEALTH_SECONDS, CHANGED_SECONDS)
+        valid_for = HEALTH_SECONDS if signs == self._signs else min(HEALTH_SECONDS, CHANGED_SECONDS)
         is_over = age >= LONGEST_SECONDS or (task.done() and (_failed(task) or age >= valid_for))
         return None if is_over else task
 
-    def _start(self, blockers: frozenset[object]) -> asyncio.Task[HealthReport]:
-        self._blockers = blockers
+    def _start(self, signs: frozenset[object]) -> asyncio.Task[HealthReport]:
+        self._signs = signs
         self._began = time.monotonic()
         self._task = asyncio.create_task(self._examine())
         # Otherwise asyncio logs an error for which nobody waits any more.

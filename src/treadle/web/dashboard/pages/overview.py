@@ -33,8 +33,6 @@ from treadle.words.snapshot import JobSnapshot
 
 # Running jobs that are listed.
 MAX_RUNNING = 10
-# What is wrong is judged this often, for all pages together.
-VERDICT_SECONDS = 5.0
 WINDOWS = ((3600, "1 h"), (21_600, "6 h"), (86_400, "24 h"), (604_800, "7 d"))
 REGIONS = {
     "verdict": "parts/verdict.html",
@@ -141,7 +139,7 @@ def routes(app: Treadle, readings: Readings) -> list[RouteSpec]:
             len(found.running) > MAX_RUNNING,
             make_slot_map(found.workers, claimed),
             failures,
-            await readings.recent("verdict", judge.aread, VERDICT_SECONDS),
+            await readings.recent("verdict", judge.aread, SHARED_SECONDS),
         )
 
     async def overview(context: Context) -> Response:
