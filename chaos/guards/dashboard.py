@@ -9,8 +9,8 @@ MUTANTS = [
     Mutant(
         "Health shows a stuck worker before the next examination is due",
         f"{DOCTOR}/examine.py",
-        "workers = () if locked else await run(queries.find_workers())",
-        "workers: list[Any] = []",
+        "(each.worker_id, each.live, each.stuck is not None)",
+        "(each.worker_id, each.live)",
         test("web/pages", "test_health_shows_a_stuck_worker_before_the_next_examination_is_due"),
     ),
     Mutant(

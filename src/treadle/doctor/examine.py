@@ -151,15 +151,17 @@ async def aexamine(database: Database, limits: Limits | None = None) -> list[Fin
 
 
 async def afind_signs(database: Database) -> frozenset[object]:
-    """What calls for an examination when it changes: the sessions that lock a table of the queue, and if there are none,
-    which workers are alive or stuck. It takes two queries, and waits for no lock."""
+    """What calls for an examination when it changes: the sessions that lock a table of the queue; if there are
+    none, which workers are alive or stuck. It waits for no lock."""
     async with aexamination(database) as run:
         blockers = await run(queries.find_table_blockers())
-        locked = () if isinstance(blockers, QueryFailed) else [each.id for each in blockers if each.whole_table]
-        workers = () if locked else await run(queries.find_workers())
+        locked = [] if isinstance(blockers, QueryFailed) else [each.id for each in blockers if each.whole_table]
+        if locked:
+            return frozenset(locked)
+        workers = await run(queries.find_workers())
     if isinstance(workers, QueryFailed):
-        workers = ()
-    return frozenset([*locked, *((each.worker_id, each.live, each.stuck is not None) for each in workers)])
+        return frozenset()
+    return frozenset((each.worker_id, each.live, each.stuck is not None) for each in workers)
 
 
 def _examination(schema_name: str, limits: Limits) -> Examination:
