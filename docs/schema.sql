@@ -883,6 +883,13 @@ ALTER TABLE treadle.dependency_checks ALTER COLUMN id ADD GENERATED ALWAYS AS ID
     CACHE 1
 );
 
+CREATE TABLE treadle.deployments (
+    version text NOT NULL,
+    first_seen timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+COMMENT ON TABLE treadle.deployments IS 'When the first worker with a version of the application was started. Kept for 30 days, and as long as such a worker runs.';
+
 CREATE SEQUENCE treadle.depth_clock
     START WITH 0
     INCREMENT BY 1
@@ -1684,6 +1691,9 @@ ALTER TABLE ONLY treadle.dependencies
 ALTER TABLE ONLY treadle.dependency_checks
     ADD CONSTRAINT dependency_checks_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY treadle.deployments
+    ADD CONSTRAINT deployments_pkey PRIMARY KEY (version);
+
 ALTER TABLE ONLY treadle.depth_history
     ADD CONSTRAINT depth_history_pkey PRIMARY KEY (minute, queue, job_type);
 
@@ -1829,6 +1839,8 @@ CREATE INDEX idx_dependencies_watched ON treadle.dependencies USING btree (after
 CREATE INDEX idx_dependency_checks_look ON treadle.dependency_checks USING btree (look_at);
 
 CREATE INDEX idx_dependency_checks_noted ON treadle.dependency_checks USING btree (noted_at);
+
+CREATE INDEX idx_deployments_first_seen ON treadle.deployments USING btree (first_seen);
 
 CREATE INDEX idx_error_group_hours_hour ON treadle.error_group_hours USING btree (hour);
 

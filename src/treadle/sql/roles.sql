@@ -103,7 +103,7 @@ grant select, delete on -- register_worker() deletes what was set for an earlier
 grant select, insert, update, delete on
     treadle.minutes, treadle.totals, treadle.depths, treadle.depth_history, treadle.spans, treadle.worker_starts,
     treadle.error_groups, treadle.error_group_hours, treadle.error_group_versions, treadle.grouped_errors,
-    treadle.schedules, treadle.error_meter, treadle.worker_versions, treadle.occurrences
+    treadle.schedules, treadle.error_meter, treadle.worker_versions, treadle.deployments, treadle.occurrences
     to treadle_worker;
 grant select, update on
     treadle.horizon, -- until version 0.3
@@ -303,7 +303,7 @@ grant select on
     treadle.audit,
     treadle.minutes, treadle.totals, treadle.depths, treadle.depth_history, treadle.spans, treadle.worker_starts,
     treadle.error_groups, treadle.error_group_hours, treadle.error_group_versions, treadle.grouped_errors,
-    treadle.meter, treadle.error_meter, treadle.worker_versions, treadle.occurrences, treadle.expiries,
+    treadle.meter, treadle.error_meter, treadle.worker_versions, treadle.deployments, treadle.occurrences, treadle.expiries,
     treadle.unique_periods,
     treadle.limits,
     treadle.limit_targets,
