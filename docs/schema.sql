@@ -607,6 +607,8 @@ COMMENT ON FUNCTION treadle.reopen_limit(p_name character varying) IS 'After a l
 
 COMMENT ON FUNCTION treadle.report_progress(p_id uuid, p_progress integer, p_stage character varying, p_lease bigint, p_worker_id character varying) IS 'Records the progress (0 to 100) and the stage of a running job; null leaves a value as it is. Returns false if the claim is lost.';
 
+COMMENT ON FUNCTION treadle.report_stopped_children(p_worker_id character varying, p_processes integer[], p_jobs uuid[], p_seconds double precision[]) IS 'Notes which child processes of a worker were stopped, with their jobs and for how many seconds; empty arrays: none. It takes no jobs away.';
+
 COMMENT ON FUNCTION treadle.report_stuck(p_worker_id character varying, p_kind character varying, p_seconds double precision, p_job uuid, p_stack text) IS 'Notes that the event loop of a worker has not run for p_seconds (p_kind: stopped, or blocked by p_job), or that it runs again (null). It takes no jobs away, and marks p_job as running.';
 
 CREATE TABLE treadle.workflows (
@@ -1649,7 +1651,8 @@ CREATE TABLE treadle.workers (
     stuck_stack text,
     lost_because text,
     jobs_given_back integer,
-    jobs_failed integer
+    jobs_failed integer,
+    stopped_children jsonb
 )
 WITH (fillfactor='50');
 
@@ -1678,6 +1681,8 @@ COMMENT ON COLUMN treadle.workers.lost_because IS 'Why it was declared lost.';
 COMMENT ON COLUMN treadle.workers.jobs_given_back IS 'How many of its jobs were pending again when it was lost.';
 
 COMMENT ON COLUMN treadle.workers.jobs_failed IS 'How many of its jobs ended when it was lost, because they have crashed too often or have no attempts left.';
+
+COMMENT ON COLUMN treadle.workers.stopped_children IS 'Its child processes that were stopped, by a signal or a debugger, with the job that each one runs. Null: none. See report_stopped_children().';
 
 ALTER TABLE ONLY treadle.audit
     ADD CONSTRAINT audit_pkey PRIMARY KEY (id);

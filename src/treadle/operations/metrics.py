@@ -158,6 +158,11 @@ def _workers(workers: Sequence[WorkerRow]) -> list[Metric]:
             states,
         ),
         _one("treadle_worker_slots", "How many jobs the live workers run at once.", slots),
+        _one(
+            "treadle_stopped_children",
+            "Child processes of live workers that were stopped, by a signal or a debugger.",
+            sum(len(each.stopped_children) for each in workers if each.alive),
+        ),
         _one("treadle_jobs_claimed", "Jobs that workers have claimed or run.", sum(each.holds for each in workers)),
     ]
 

@@ -223,7 +223,7 @@ grant execute on function
     treadle.operate_schedule, -- (owner)
     -- workers and maintenance
     treadle.register_worker,
-    treadle.renew_workers, treadle.report_stuck,
+    treadle.renew_workers, treadle.report_stuck, treadle.report_stopped_children,
     treadle.set_concurrency, treadle.mute_errors, -- (owner)
     treadle.heartbeat,
     treadle.recover_worker,

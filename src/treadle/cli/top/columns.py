@@ -10,7 +10,7 @@ from treadle.watching.bars import bar
 from treadle.words.formatting import count, countdown, estimated, printable, rate, short_id, span
 from treadle.words.overview import Lane, WorkerRow
 from treadle.words.snapshot import JobSnapshot
-from treadle.words.stuck import summarize_stuck
+from treadle.words.stuck import summarize_stopped, summarize_stuck
 
 BAR, LONG_BAR = 10, 24
 
@@ -78,6 +78,8 @@ LANES = TableSpec[LaneNow](
 def _types(now: WorkerNow, _: int) -> str | Text:
     if now.worker.state == "stuck" and now.worker.stuck:
         return Text(summarize_stuck(now.worker.stuck), style="red")
+    if now.worker.alive and now.worker.stopped_children:
+        return Text(summarize_stopped(now.worker.stopped_children), style="red")
     types = now.worker.job_types
     return "manual claims" if types is None else printable(", ".join(sorted(types)))
 
