@@ -186,7 +186,7 @@ grant execute on function
     treadle.enqueue_workflow, treadle.close_workflow, treadle.send_signal, -- (owner)
     treadle.add_dependencies, treadle.advance_waiting, treadle.decide_check, treadle.try_check, treadle.check_waiting, treadle.check_ended,
     treadle.settle_waiting, treadle.free_waiting, treadle.results_for, treadle.stop_waiting, treadle.describe_end, treadle.end_workflows,
-    treadle.retry_workflow, treadle.keeps_watchers, treadle.keeps_dependencies, treadle.keeps_inputs, treadle.keeps_members,
+    treadle.retry_workflow, treadle.recount_workflow, treadle.keeps_watchers, treadle.keeps_dependencies, treadle.keeps_inputs, treadle.keeps_members,
     treadle.keeps_part, treadle.keeps_counted, treadle.note_completed_members, treadle.keeps_signal, treadle.blocked_by_signal, treadle.add_members, treadle.add_workflow,
     treadle.find_workflow, treadle.settle_workflows, treadle.roll_up_workflow, treadle.roll_up_workflows, treadle.report_workflow,
     treadle.watch_member, treadle.failed_member, treadle.why_skipped, treadle.carry_out_plan, treadle.enqueue_planned, treadle.begin_signals,
