@@ -301,4 +301,5 @@ def _job_values(details: JobDetails) -> dict[str, Any]:
         "logs": details.logs,
         "earlier_logs": details.earlier_logs,
         "audit": details.audit,
+        "hidden": details.hidden,
     }

@@ -224,6 +224,9 @@ class JobDetails(ResponseModel):
     earlier_logs: int
     """Number of earlier log lines that are not included."""
     audit: list[AuditEntry]
+    hidden: list[str]
+    """The fields that are null because you, or the database role of the dashboard, may not see them: `data`, `result`,
+    `checkpoint`, `headers` and `steps.result`. Empty: null means that there is none."""
 
 
 class FurtherReason(ResponseModel):
