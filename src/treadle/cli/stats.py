@@ -180,7 +180,7 @@ def worker_row(worker: WorkerRow, now: datetime) -> list[str | Text]:
         f"{worker.running}{room}{ahead}",
         age((now - worker.started_at).total_seconds()),
         Text(seen, style="" if worker.alive else "red"),
-        Text("lost", style="red")
+        Text(worker.state_text, style="red")
         if not worker.alive
         else Text(f"stuck: {describe_stuck(worker.stuck, now)}", style="red")
         if worker.stuck

@@ -4,6 +4,7 @@ counters go on when workers are restarted.
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -146,15 +147,13 @@ def _finished(totals: Sequence[TypeTotals]) -> list[Metric]:
 
 def _workers(workers: Sequence[WorkerRow]) -> list[Metric]:
     slots = sum(each.concurrency or 0 for each in workers if each.alive)
-    stuck = sum(each.state == "stuck" for each in workers)
-    alive = sum(each.alive for each in workers) - stuck
-    numbers = {"alive": alive, "stuck": stuck, "lost": len(workers) - alive - stuck}
-    states = [Sample({"state": state}, number) for state, number in numbers.items()]
+    found = Counter(each.state for each in workers)
+    states = [Sample({"state": state}, found[state]) for state in ("alive", "stuck", "silent", "lost")]
     return [
         Metric(
             "treadle_workers",
             "gauge",
-            "Worker processes: alive, stuck (the event loop does not run), and lost within the last hour.",
+            "Worker processes: alive, stuck (the event loop does not run), silent (no heartbeat), or lost lately.",
             states,
         ),
         _one("treadle_worker_slots", "How many jobs the live workers run at once.", slots),

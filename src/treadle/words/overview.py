@@ -74,6 +74,11 @@ class WorkerRow(NamedTuple):
     stopped_children: Sequence[StoppedChild] = ()
     """Its child processes that were stopped, by a signal or a debugger. The longest time first."""
 
+    @property
+    def state_text(self) -> str:
+        """The state as people read it, everywhere."""
+        return "no heartbeat" if self.state == "silent" else self.state
+
 
 class Span(NamedTuple):
     """What finished from `at` on, during one step of the chart."""

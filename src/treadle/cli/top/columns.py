@@ -80,6 +80,8 @@ def _types(now: WorkerNow, _: int) -> str | Text:
         return Text(summarize_stuck(now.worker.stuck), style="red")
     if now.worker.alive and now.worker.stopped_children:
         return Text(summarize_stopped(now.worker.stopped_children), style="red")
+    if now.worker.state == "silent":
+        return Text(now.worker.state_text, style="red")
     types = now.worker.job_types
     return "manual claims" if types is None else printable(", ".join(sorted(types)))
 
@@ -92,9 +94,10 @@ def _last_seen(now: WorkerNow, _: int) -> Text | str:
     seconds = max(0.0, (now.at - now.worker.seen_at).total_seconds())
     if now.worker.state == "stuck" and now.worker.stuck:
         return Text(f"stuck {span(max(0.0, (now.at - now.worker.stuck.since).total_seconds()))}", style="red")
-    if now.worker.alive:
-        return f"{seconds:.0f}s" if seconds < 60 else span(seconds)
-    return Text(f"lost {span(seconds)}", style="red")
+    if now.worker.state == "lost":
+        return Text(f"lost {span(seconds)}", style="red")
+    text = f"{seconds:.0f}s" if seconds < 60 else span(seconds)
+    return text if now.worker.alive else Text(text, style="red")
 
 
 WORKERS = TableSpec[WorkerNow](
