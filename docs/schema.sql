@@ -587,6 +587,8 @@ COMMENT ON FUNCTION treadle.record_event(p_id uuid, p_name character varying, p_
 
 COMMENT ON FUNCTION treadle.record_events(p_worker_id character varying, p_ids uuid[], p_leases bigint[], p_owners integer[], p_sequences integer[], p_names character varying[], p_data text[], p_ages double precision[]) IS 'Writes the events of a worker''s handlers, fenced by their lease numbers. Returns the ids of the jobs that were accepted.';
 
+COMMENT ON FUNCTION treadle.recount_workflow(p_id uuid) IS 'Counts the jobs of a workflow anew, after they were changed while triggers were off. Returns false if there is no such workflow.';
+
 COMMENT ON FUNCTION treadle.recover_lost_workers(p_crash_limit integer, p_now timestamp with time zone, p_watched interval) IS 'Gives back the jobs of workers whose lease has expired, and returns them. One call at a time does the work.';
 
 COMMENT ON FUNCTION treadle.recover_stale_jobs(p_timeout interval, p_now timestamp with time zone) IS 'Gives back the jobs of workers that sent no heartbeat for p_timeout; those without attempts left fail. Returns how many.';
@@ -606,6 +608,8 @@ COMMENT ON FUNCTION treadle.renew_workers(p_worker_ids character varying[], p_le
 COMMENT ON FUNCTION treadle.reopen_limit(p_name character varying) IS 'After a limit was changed: lanes that are parked for it are searched again.';
 
 COMMENT ON FUNCTION treadle.report_progress(p_id uuid, p_progress integer, p_stage character varying, p_lease bigint, p_worker_id character varying) IS 'Records the progress (0 to 100) and the stage of a running job; null leaves a value as it is. Returns false if the claim is lost.';
+
+COMMENT ON FUNCTION treadle.report_stopped_children(p_worker_id character varying, p_processes integer[], p_jobs uuid[], p_seconds double precision[]) IS 'Notes which child processes of a worker were stopped, with their jobs and for how many seconds; empty arrays: none. It takes no jobs away.';
 
 COMMENT ON FUNCTION treadle.report_stuck(p_worker_id character varying, p_kind character varying, p_seconds double precision, p_job uuid, p_stack text) IS 'Notes that the event loop of a worker has not run for p_seconds (p_kind: stopped, or blocked by p_job), or that it runs again (null). It takes no jobs away, and marks p_job as running.';
 
@@ -882,6 +886,13 @@ ALTER TABLE treadle.dependency_checks ALTER COLUMN id ADD GENERATED ALWAYS AS ID
     NO MAXVALUE
     CACHE 1
 );
+
+CREATE TABLE treadle.deployments (
+    version text NOT NULL,
+    first_seen timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+COMMENT ON TABLE treadle.deployments IS 'When the first worker with a version of the application was started. Kept for 30 days, and as long as such a worker runs.';
 
 CREATE SEQUENCE treadle.depth_clock
     START WITH 0
@@ -1642,7 +1653,8 @@ CREATE TABLE treadle.workers (
     stuck_stack text,
     lost_because text,
     jobs_given_back integer,
-    jobs_failed integer
+    jobs_failed integer,
+    stopped_children jsonb
 )
 WITH (fillfactor='50');
 
@@ -1672,6 +1684,8 @@ COMMENT ON COLUMN treadle.workers.jobs_given_back IS 'How many of its jobs were 
 
 COMMENT ON COLUMN treadle.workers.jobs_failed IS 'How many of its jobs ended when it was lost, because they have crashed too often or have no attempts left.';
 
+COMMENT ON COLUMN treadle.workers.stopped_children IS 'Its child processes that were stopped, by a signal or a debugger, with the job that each one runs. Null: none. See report_stopped_children().';
+
 ALTER TABLE ONLY treadle.audit
     ADD CONSTRAINT audit_pkey PRIMARY KEY (id);
 
@@ -1683,6 +1697,9 @@ ALTER TABLE ONLY treadle.dependencies
 
 ALTER TABLE ONLY treadle.dependency_checks
     ADD CONSTRAINT dependency_checks_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY treadle.deployments
+    ADD CONSTRAINT deployments_pkey PRIMARY KEY (version);
 
 ALTER TABLE ONLY treadle.depth_history
     ADD CONSTRAINT depth_history_pkey PRIMARY KEY (minute, queue, job_type);
@@ -1829,6 +1846,8 @@ CREATE INDEX idx_dependencies_watched ON treadle.dependencies USING btree (after
 CREATE INDEX idx_dependency_checks_look ON treadle.dependency_checks USING btree (look_at);
 
 CREATE INDEX idx_dependency_checks_noted ON treadle.dependency_checks USING btree (noted_at);
+
+CREATE INDEX idx_deployments_first_seen ON treadle.deployments USING btree (first_seen);
 
 CREATE INDEX idx_error_group_hours_hour ON treadle.error_group_hours USING btree (hour);
 

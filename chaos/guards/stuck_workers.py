@@ -83,6 +83,27 @@ MUTANTS = [
         test(SHOWN, "test_the_stack_of_a_stuck_worker_is_masked"),
     ),
     Mutant(
+        "time in which the supervisor could not look does not make a child process stopped",
+        f"{WORKER}/pulse.py",
+        "min(passed, 2 * CHILDREN_SECONDS)",
+        "passed",
+        test(PULSE, "test_a_child_process_is_reported_after_three_seconds_in_which_it_was_seen_stopped"),
+    ),
+    Mutant(
+        "a child process that goes on with another job was not stopped with it",
+        f"{WORKER}/pulse.py",
+        "known = {(each.process, each.job): each for each in self._seconds}",
+        "known = {(each.process, entry.id): each for each in self._seconds for entry in self._slots.entries()}",
+        test(PULSE, "test_a_child_process_is_reported_after_three_seconds_in_which_it_was_seen_stopped"),
+    ),
+    Mutant(
+        "a report of stopped children that failed is not forgotten",
+        f"{WORKER}/keeper.py",
+        "                    self._unreported_children.add(worker_id)\n\n",
+        "                    pass\n\n",
+        test(PULSE, "test_a_report_of_stopped_children_that_failed_is_sent_again"),
+    ),
+    Mutant(
         "prefetched jobs take no slots",
         "src/treadle/db/queries/overview.py",
         "min(worker.holds - apart, worker.concurrency)",

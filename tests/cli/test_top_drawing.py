@@ -201,11 +201,14 @@ def test_estimates_are_marked() -> None:
 
 def test_a_lost_worker_is_marked() -> None:
     table = Table(WORKERS, "workers")
-    lost = WorkerRow("gone", None, None, None, None, None, None, NOW, NOW, False, NOW, 0)
+    lost = WorkerRow("gone", None, None, None, None, None, None, NOW, NOW, False, NOW, 0, state="lost")
+    silent = lost._replace(worker_id="quiet", lost_at=None, state="silent")
 
     async def body(app: One, pilot: Any) -> None:
         table.show([WorkerNow(lost, NOW + timedelta(seconds=90))])
         assert table._lines[1].plain.split() == ["gone", "manual", "claims", "0", "lost", "1m", "30s"]
+        table.show([WorkerNow(silent, NOW + timedelta(seconds=90))])
+        assert table._lines[1].plain.split() == ["quiet", "no", "heartbeat", "0", "1m", "30s"]
 
     shown(table, body)
 

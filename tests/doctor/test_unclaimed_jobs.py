@@ -7,12 +7,14 @@ import pytest
 from psycopg import Connection
 
 from tests.conftest import Connect
+from tests.support.buffers import buffers
 from tests.support.doctor import assert_ok, get_finding
 from tests.support.why import register_worker
 from tests.support.workers import one
 from treadle import JobQueue, Treadle
 from treadle.doctor import Severity
 from treadle.doctor import examine as doctor
+from treadle.doctor.queries import find_untriggered_jobs
 
 
 @pytest.fixture(autouse=True)
@@ -209,3 +211,83 @@ def test_a_job_that_waits_for_one_that_has_ended_is_found(
     mend(connection, found.remedy)
     assert_ok(url, "untriggered_jobs")
     assert [each.id for each in queue.claim(["mail"])] == [second.id]
+
+
+@pytest.mark.parametrize(
+    ("statement", "counts", "ended"),
+    [
+        ("update jobs set status = 'completed', finished_at = now() where id = %s", (1, 0, 0), "completed"),
+        ("update jobs set status = 'failed', finished_at = now() where id = %s", (0, 1, 0), "failed"),
+        ("delete from jobs where id = %s", (0, 0, 1), "failed"),
+    ],
+)
+def test_a_workflow_whose_counts_are_wrong_is_found(
+    url: str,
+    app: Treadle,
+    queue: JobQueue,
+    connection: Connection[Any],
+    untriggered: Connection[Any],
+    statement: str,
+    counts: tuple[int, int, int],
+    ended: str,
+) -> None:
+    """Otherwise it would wait for ever."""
+    batch = app.batch("import 7")
+    first, second = (queue.enqueue(job_type, workflow=batch) for job_type in ("a", "b"))
+    connection.execute("select roll_up_workflows('-infinity')")
+    assert_ok(url, "untriggered_jobs")
+    untriggered.execute(statement.encode(), [first])
+    found = get_finding(url, "untriggered_jobs")
+    assert found.detail == (
+        f"{batch.id} (workflow) is a workflow with wrong counts: 1 of 2 jobs have ended, it counts 0 of 2"
+    )
+    mend(connection, found.remedy)
+    assert_ok(url, "untriggered_jobs")
+    mended = connection.execute("select completed, failed, cancelled, jobs, done, work from workflows").fetchone()
+    assert mended == (*counts, 2, 1, 2)
+    mend(connection, found.remedy)
+    assert connection.execute("select completed, failed, cancelled from workflows").fetchone() == counts
+    batch.close()
+    queue.complete(queue.claim(["b"])[0])
+    connection.execute("select tick('0')")
+    assert batch.status() == ended
+    assert not one(connection, "select recount_workflow(%s)", second)
+
+
+def test_jobs_of_a_workflow_that_were_deleted_stay_in_its_counts(
+    url: str, app: Treadle, queue: JobQueue, connection: Connection[Any], untriggered: Connection[Any]
+) -> None:
+    batch = app.batch("import 7")
+    first, second, third, _ = (queue.enqueue(each, workflow=batch) for each in ("a", "b", "c", "d"))
+    queue.complete(queue.claim(["a"])[0])
+    queue.fail(queue.claim(["b"])[0], "no route", final=True)
+    connection.execute("delete from jobs where id = any (%s)", [[first, second]])
+    assert_ok(url, "untriggered_jobs")
+    untriggered.execute("delete from jobs where id = %s", [third])
+    found = get_finding(url, "untriggered_jobs")
+    assert "3 of 4 jobs have ended, it counts 2 of 4" in found.detail
+    mend(connection, found.remedy)
+    assert_ok(url, "untriggered_jobs")
+    assert connection.execute("select completed, failed, cancelled from workflows").fetchone() == (1, 1, 1)
+
+
+def test_the_cost_of_checking_workflows_is_bounded(app: Treadle, queue: JobQueue, connection: Connection[Any]) -> None:
+    query = find_untriggered_jobs(60)
+
+    def cost() -> int:
+        connection.execute("select roll_up_workflows('-infinity')")
+        connection.execute("vacuum analyze jobs, workflows, dependencies, member_changes")
+        return buffers(connection, query.bound("treadle"), query.params)
+
+    def add(jobs: int) -> None:
+        batch = app.batch("import 7")
+        queue.enqueue_many("a", [{}] * jobs, workflow=batch)
+
+    for _ in range(10):
+        add(1000)
+    before = cost()
+    add(3000)
+    for _ in range(10):
+        add(1000)
+    assert 10_000 < before < 60_000
+    assert cost() <= before + 2000

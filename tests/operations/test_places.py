@@ -9,6 +9,7 @@ from tests.operations.test_throughput import add_minutes, sum_up
 from tests.support.buffers import buffers
 from treadle import JobQueue, Treadle
 from treadle.db.queries.dashboard import MAX_CLAIMED, MAX_DRAWN, find_marks, find_slots, get_recent_failures
+from treadle.db.queries.error_groups import register_version
 from treadle.operations.overview import STEPS
 from treadle.operations.places import get_activities, get_place, get_places
 from treadle.operations.slots import make_slot_map
@@ -214,6 +215,42 @@ def test_marks_are_pauses_and_starts_of_workers(app: Treadle, queue: JobQueue, c
     connection.execute("select sum_minutes(now())")
     connection.execute("delete from workers")
     assert [each.workers for each in app.database.read(find_marks(3600)) if each.kind == "start"] == [3, 2]
+
+
+def test_a_version_is_deployed_once(app: Treadle, connection: Connection[Any]) -> None:
+    """Workers that start again with the same version, or that have none, are no deployment."""
+
+    def start(worker: str, version: str | None) -> None:
+        connection.execute("select register_worker(%s, '1 minute', '{films}', null, 4)", [worker])
+        if version is not None:
+            app.database.run(register_version(worker, version))
+
+    def texts() -> list[str]:
+        connection.execute("update workers set started_at = started_at - interval '10 minutes'")
+        connection.execute("update deployments set first_seen = first_seen - interval '10 minutes'")
+        return [each.text for each in app.database.read(find_marks(3600))]
+
+    start("a", None)
+    assert texts() == ["1 worker started"]
+    connection.execute("delete from workers")
+    start("b", "v1")
+    start("c", "v1")
+    assert texts() == ["Deployed v1"]
+    start("d", "v1")
+    assert texts() == ["Deployed v1", "1 worker started"]
+    start("e", "v2")
+    assert texts() == ["Deployed v1", "1 worker started", "Deployed v2"]
+
+
+def test_deployments_are_kept_for_30_days_and_while_their_workers_run(
+    app: Treadle, connection: Connection[Any]
+) -> None:
+    for version in ("old", "runs", "new"):
+        app.database.run(register_version("worker-1", version))
+    connection.execute("update deployments set first_seen = now() - interval '31 days' where version <> 'new'")
+    connection.execute("delete from worker_versions where version = 'old'")
+    connection.execute("select prune_error_groups()")
+    assert connection.execute("select version from deployments order by 1").fetchall() == [("new",), ("runs",)]
 
 
 @pytest.mark.fresh_database

@@ -8,9 +8,13 @@ from psycopg import Connection
 
 from tests.support.dashboards import VIEWER, Browser, Site
 from treadle import JobQueue, Treadle
+from treadle.cli.stats import worker_row
+from treadle.cli.top.header import second_line
+from treadle.operations.metrics import metrics
 from treadle.operations.overview import overview
 from treadle.web.dashboard.pages.workers import render_regions
 from treadle.web.dashboard.security.access import Role
+from treadle.words.metrics import exposition
 
 
 @pytest.fixture
@@ -78,6 +82,11 @@ def test_a_worker_without_a_heartbeat_does_not_look_alive(
     connection.execute("update workers set seen_at = seen_at - interval '41 s'")
     page = viewer.get("/workers").text
     assert "no heartbeat" in page
+    current = overview(app.database)
+    assert str(worker_row(current.workers[0], current.at)[-1]) == "no heartbeat"
+    assert "1 without heartbeat" in second_line(current, 200).plain
+    assert 'treadle_workers{state="silent"} 1' in exposition(metrics(app.database))
+    assert 'treadle_workers{state="lost"} 0' in exposition(metrics(app.database))
     assert "data-until" not in page
     assert workers(viewer)[0]["state"] == "silent"
 

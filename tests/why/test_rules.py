@@ -12,7 +12,7 @@ from treadle.why.facts import Ahead, Facts, Failure, JobWorker, LimitUse, LiveWo
 from treadle.why.reason import Reason
 from treadle.words.changes import Pause
 from treadle.words.status import Status
-from treadle.words.stuck import GIL_HELD, OTHER_THREAD, Stuck
+from treadle.words.stuck import GIL_HELD, OTHER_THREAD, StoppedChild, Stuck
 
 NOW = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
 ID = UUID("0199b1c2-7a3e-7c51-9d4b-2f6a8e0c1d35")
@@ -111,16 +111,21 @@ def all_combinations() -> list[Facts]:
         known["tick_age"], known["limits"] = known["limits"]
         finished = {"finished_attempts": number, "finished_within": within}
         made.append(facts(**known, **finished, key=key, blocker=blocker, blocked=blocked))
-    for status, claimed_at, lease, lost, sign, error, stuck in product(
+    states: list[dict[str, Any]] = [
+        {},
+        {"stuck": STUCK},
+        {"stopped_children": (StoppedChild(7, ID, HOSTILE, ago(seconds=12)),)},
+    ]
+    for status, claimed_at, lease, lost, sign, error, state in product(
         [each for each in Status if each is not Status.PENDING],
         [ago(seconds=8), ago(minutes=9)],
         [None, 10.0],
         [None, ago(seconds=1)],
         [None, ago(seconds=1), ago(hours=1)],
         [None, HOSTILE],
-        [None, STUCK],
+        states,
     ):
-        worker_row = JobWorker(lease, lost, stuck=stuck if lease else None)
+        worker_row = JobWorker(lease, lost, **(state if lease else {}))
         claim = {"claimed_at": claimed_at, "worker": worker_row, "seen_at": sign, "worker_id": error}
         texts = {"error": error, "stage": error, "cancelled_by": error, "cancel_reason": error}
         made.append(facts(status=status, workers=SERVED, **claim, **texts))
@@ -137,7 +142,10 @@ def expected(given: Facts) -> list[str]:
             silent = (NOW - max(sign, given.claimed_at)).total_seconds() > 300
             return ["client_silent" if silent else given.status.value]
         gone = given.worker.lost_at is not None or (NOW - max(sign, given.claimed_at)).total_seconds() > 10
-        return ["worker_lost" if gone else "worker_stuck" if given.worker.stuck else given.status.value]
+        if gone:
+            return ["worker_lost"]
+        stopped = "process_stopped" if given.worker.stopped_children else given.status.value
+        return ["worker_stuck" if given.worker.stuck else stopped]
     names = ["out_of_attempts"] * (given.attempts == 3)
     names += ["due_later"] * (given.run_at > NOW)
     names += ["paused"] * len(given.pauses)
@@ -177,7 +185,7 @@ def test_every_combination_of_facts_has_a_reason() -> None:
     names = "completed failed cancelled running claimed worker_lost client_silent out_of_attempts due_later paused"
     names += " key_blocked limited rate_limited limit_paused"
     names += " no_worker no_worker_for_type no_worker_for_queue workers_paused busy locked ready"
-    names += " worker_stuck workers_stuck"
+    names += " worker_stuck workers_stuck process_stopped"
     assert seen == set(names.split())
 
 

@@ -22,7 +22,7 @@ from treadle.words.stuck import Stuck, describe_stuck
 from treadle.worker import Worker, pulse, stacks
 from treadle.worker.job_slots import STACK_BYTES, EventLoop, JobSlots
 from treadle.worker.keeper import Keeper
-from treadle.worker.pulse import CHECK_SECONDS, Kind, PulseWatch, Scheduling, scheduling
+from treadle.worker.pulse import CHECK_SECONDS, ChildWatch, Kind, PulseWatch, Scheduling, StoppedChild, scheduling
 
 
 @pytest.fixture
@@ -261,3 +261,67 @@ def _moment(second: int) -> Any:
     from datetime import UTC, datetime
 
     return datetime(2026, 1, 1, 0, 0, second, tzinfo=UTC)
+
+
+def test_a_child_process_is_reported_after_three_seconds_in_which_it_was_seen_stopped(
+    slots: JobSlots, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ill = {7}
+    monkeypatch.setattr(pulse, "is_stopped", ill.__contains__)
+    job = uuid4()
+    slots.add(uuid4(), 1, 0.0)
+    slots.add(uuid4(), 1, 0.0, process=8)
+    slot = slots.add(job, 1, 0.0, process=7)
+    watch = ChildWatch(slots)
+    checks = [watch.check(1000 + nth / 5) for nth in range(3)]
+    assert not any(checks)
+    watch.check(5000.0)
+    assert not watch.stopped, "time in which nobody looked does not count"
+    assert [watch.check(5001.0 + nth) for nth in range(3)] == [True, False, False]
+    assert list(watch.stopped) == [StoppedChild(7, job, 1000.0)]
+    slots.remove(slot)
+    slots.add(uuid4(), 1, 0.0, process=7)
+    assert watch.check(5004.0)
+    assert not watch.stopped, "another job in the same process begins anew"
+    ill.clear()
+    assert [watch.check(5005.0 + nth) for nth in range(9)] == [False] * 9
+
+
+def test_a_report_of_stopped_children_that_failed_is_sent_again(
+    app: Treadle, slots: JobSlots, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection.execute("select register_worker('w1', '1 minute', '{a}')")
+    monkeypatch.setattr(pulse, "is_stopped", {7}.__contains__)
+    job = uuid4()
+    slot = slots.add(job, 1, 0.0, process=7)
+
+    def reported() -> Any:
+        return one(connection, "select stopped_children from workers")
+
+    async def body() -> None:
+        keeper = Keeper(app.database.url, app.schema, timedelta(seconds=30), 3)
+        keeper.workers["w1"] = slots
+        for nth in range(4):
+            keeper._check("w1", slots, 1000.0 + nth)
+        sent: list[Query[Any]] = []
+
+        async def fail(query: Query[Any]) -> None:
+            sent.append(query)
+            raise DatabaseUnavailable("gone")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(keeper.connection, "run", fail)
+            await keeper._report()
+        assert len(sent) == 1
+        assert reported() is None
+        await keeper._report()
+        (found,) = reported()
+        assert (found["process"], found["job_id"]) == (7, str(job))
+        slots.pulse = 0.0
+        slots.remove(slot)
+        keeper._check("w1", slots, 1010.0)
+        await keeper._report()
+        assert reported() is None
+        await keeper.close()
+
+    asyncio.run(body())

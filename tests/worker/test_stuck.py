@@ -13,7 +13,7 @@ from psycopg import Connection
 
 from tests.support.dashboards import OPERATOR, SECRETS, Site
 from tests.support.doctor import get_finding
-from tests.support.handlers import block_the_interpreter, block_the_loop, nap, noop, search_endlessly
+from tests.support.handlers import block_the_interpreter, block_the_loop, nap, nap_in_child, noop, search_endlessly
 from tests.support.workers import Ledger, WorkerProgram, count, locked_file, one, until, worker_process
 from treadle import Treadle
 from treadle.cli.stats import worker_row
@@ -46,8 +46,8 @@ class Surfaces:
         reason = why(self.app.database, job_id)
         return f"{reason.name}: {reason.sentence} {reason.remedy}"
 
-    def doctor(self) -> tuple[Severity, str]:
-        found = get_finding(self._url, "stuck_workers")
+    def doctor(self, name: str = "stuck_workers") -> tuple[Severity, str]:
+        found = get_finding(self._url, name)
         return found.level, f"{found.detail} {found.remedy}"
 
     def page(self, path: str = "/workers") -> str:
@@ -196,3 +196,45 @@ def test_a_stuck_worker_is_shown_everywhere_and_keeps_its_jobs(
         until(lambda: one(connection, "select count(*) from workers where lost_at is not null"))
         until(lambda: "given back to run again" in seen.page())
         assert "its worker process was killed by SIGKILL" in seen.page()
+
+
+def test_a_stopped_child_process_is_shown_everywhere_and_its_worker_is_not_stuck(
+    url: str,
+    tmp_path: Path,
+    connection: Connection[Any],
+    ledger: Ledger,
+    surfaces: Callable[[WorkerProgram], Surfaces],
+) -> None:
+    def stopped() -> Any:
+        return one(connection, "select stopped_children from workers")
+
+    with worker_process(url, tmp_path, "--concurrency", "2") as program:
+        seen = surfaces(program)
+        job = nap_in_child.enqueue(seconds=120)
+        until(lambda: ledger.starts(str(job.id)))
+        worker = until(program.worker_process)
+        (child,) = [each for each in worker.children() if "spawn_main" in " ".join(each.cmdline())]
+        child.suspend()
+        with within(SECONDS):
+            until(stopped)
+        name = f"child process {child.pid}"
+        assert seen.say(f"{name} was stopped", str(job.id), top=f"{name} is stopped")
+        assert not seen.say("is stuck")
+        said = seen.why(job.id)
+        assert said.startswith("process_stopped: The job is running on ")
+        assert f"kill -CONT {child.pid}" in said
+        level, text = seen.doctor("stopped_children")
+        assert (level is Severity.OK, f"kill -CONT {child.pid}" in text) == (False, True)
+        assert seen.doctor()[0] is Severity.OK
+        assert "treadle_stopped_children 1" in seen.metrics()
+        assert 'treadle_workers{state="stuck"} 0' in seen.metrics()
+        assert f'"process":{child.pid}' in seen.page("/api/workers").replace(" ", "")
+        assert f"child process {child.pid} of worker " in seen.log()
+        noop.enqueue().result(30)  # the worker runs other jobs meanwhile
+
+        child.resume()
+        with within(SECONDS):
+            until(lambda: stopped() is None)
+        assert f"child process {child.pid} of worker " in seen.log().rpartition(" is no longer stopped")[0]
+        assert seen.why(job.id).startswith("running: ")
+        assert "treadle_stopped_children 0" in seen.metrics()

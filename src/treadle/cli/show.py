@@ -45,4 +45,5 @@ def show(job_id: str, full: bool, show_secrets: bool, as_json: bool, database_ur
 
 def as_object(found: JobDetails, graph: Graph | None = None) -> Json:
     details = {name: value for name, value in found._asdict().items() if name not in ("snapshot", "payloads")}
-    return {"at": found.at, **details, **({} if graph is None else {"graph": graph_object(graph)})}
+    hidden = [each if "." in each else f"job.{each}" for each in found.hidden]
+    return {"at": found.at, **details, "hidden": hidden, **({} if graph is None else {"graph": graph_object(graph)})}

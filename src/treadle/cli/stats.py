@@ -14,7 +14,7 @@ from treadle.cli.place_stats import show_place
 from treadle.operations.overview import overview
 from treadle.words.formatting import age, countdown, estimated, printable, rate, span
 from treadle.words.overview import Lane, Overview, Span, Total, WorkerRow
-from treadle.words.stuck import describe_stuck
+from treadle.words.stuck import describe_stopped, describe_stuck
 
 MINUTES = (1, 15, 60)
 LANES = [
@@ -180,10 +180,12 @@ def worker_row(worker: WorkerRow, now: datetime) -> list[str | Text]:
         f"{worker.running}{room}{ahead}",
         age((now - worker.started_at).total_seconds()),
         Text(seen, style="" if worker.alive else "red"),
-        Text("lost", style="red")
+        Text(worker.state_text, style="red")
         if not worker.alive
         else Text(f"stuck: {describe_stuck(worker.stuck, now)}", style="red")
         if worker.stuck
+        else Text("; ".join(describe_stopped(each, now) for each in worker.stopped_children), style="red")
+        if worker.stopped_children
         else ", ".join(map(printable, worker.job_types or ["manual claims"])),
     ]
 

@@ -79,7 +79,7 @@ SCHEMA = (
     Check(("autovacuum_busy",), ("server", "tables", "autovacuum_workers"), storage.check_autovacuum),
     Check(("index_bloat",), ("indexes",), storage.check_bloat),
     Check(
-        ("silent_workers", "old_workers", "worker_clocks", "stuck_workers", "no_workers"),
+        ("silent_workers", "old_workers", "worker_clocks", "stuck_workers", "stopped_children", "no_workers"),
         ("workers",),
         work.check_workers,
     ),

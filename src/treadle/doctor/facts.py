@@ -1,11 +1,11 @@
 """What the rules are applied to. All times are the server's; durations are in seconds."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from treadle.words.stuck import Stuck
+from treadle.words.stuck import StoppedChild, Stuck
 
 
 class Server(NamedTuple):
@@ -198,8 +198,8 @@ class Worker(NamedTuple):
     concurrency: int | None = None
     """0: an operator has set it so, and it claims nothing."""
     stuck: Stuck | None = None
-    """Its event loop does not run."""
     now: datetime | None = None
+    stopped_children: Sequence[StoppedChild] = ()
 
     @property
     def live(self) -> bool:

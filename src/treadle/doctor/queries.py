@@ -33,7 +33,7 @@ from treadle.doctor.facts import (
 )
 from treadle.doctor.lock_facts import TableBlocker
 from treadle.doctor.work_facts import FailureRate, HiddenJob, UntriggeredJob
-from treadle.words.stuck import Stuck
+from treadle.words.stuck import StoppedChild, Stuck
 
 # The settings that the rules need.
 SETTINGS = (
@@ -128,7 +128,7 @@ def find_autovacuum_workers() -> Query[list[AutovacuumWorker]]:
 
 def find_workers() -> Query[list[Worker]]:
     def read(rows: Rows) -> list[Worker]:
-        return [Worker._make([*row[:13], Stuck.read(row[13:18]), row[18]]) for row in rows]
+        return [Worker._make([*row[:13], Stuck.read(row[13:18]), row[18], StoppedChild.read(row[19])]) for row in rows]
 
     return Query(statement("find_workers"), {}, read)
 

@@ -21,10 +21,12 @@ class UntriggeredJob(NamedTuple):
     """A job that lacks what a trigger would have set."""
 
     kind: str
-    """finished: it has ended without finished_at; key, dependency: nothing is left that would unblock it."""
+    """finished: it has ended without finished_at; key, dependency: nothing is left that would unblock it;
+    workflow: its counts are not those of its jobs."""
     id: str
     job_type: str
-    key: str | None
+    detail: str | None
+    """Its key, or the counts of the workflow."""
 
 
 class FailureRate(NamedTuple):

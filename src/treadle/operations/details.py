@@ -36,6 +36,10 @@ class Step(NamedTuple):
     result: Json
 
 
+# Fields of the job, and of its steps.
+HIDDEN = ("data", "result", "checkpoint", "headers", "steps.result")
+
+
 class JobDetails(NamedTuple):
     job: JobRow
     snapshot: JobSnapshot
@@ -52,7 +56,12 @@ class JobDetails(NamedTuple):
     audit: list[AuditEntry]
     """Changes made by operators, oldest first."""
     payloads: bool = True
-    """Whether this database role may read payload, result, checkpoint, headers and the results of steps."""
+    """Whether this reader may see payload, result, checkpoint, headers and the results of steps."""
+
+    @property
+    def hidden(self) -> list[str]:
+        """What is None because the reader may not see it, whatever is stored."""
+        return [] if self.payloads else list(HIDDEN)
 
     @property
     def at(self) -> datetime:

@@ -4,6 +4,7 @@ counters go on when workers are restarted.
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -146,18 +147,21 @@ def _finished(totals: Sequence[TypeTotals]) -> list[Metric]:
 
 def _workers(workers: Sequence[WorkerRow]) -> list[Metric]:
     slots = sum(each.concurrency or 0 for each in workers if each.alive)
-    stuck = sum(each.state == "stuck" for each in workers)
-    alive = sum(each.alive for each in workers) - stuck
-    numbers = {"alive": alive, "stuck": stuck, "lost": len(workers) - alive - stuck}
-    states = [Sample({"state": state}, number) for state, number in numbers.items()]
+    found = Counter(each.state for each in workers)
+    states = [Sample({"state": state}, found[state]) for state in ("alive", "stuck", "silent", "lost")]
     return [
         Metric(
             "treadle_workers",
             "gauge",
-            "Worker processes: alive, stuck (the event loop does not run), and lost within the last hour.",
+            "Worker processes: alive, stuck (the event loop does not run), silent (no heartbeat), or lost lately.",
             states,
         ),
         _one("treadle_worker_slots", "How many jobs the live workers run at once.", slots),
+        _one(
+            "treadle_stopped_children",
+            "Child processes of live workers that were stopped, by a signal or a debugger.",
+            sum(len(each.stopped_children) for each in workers if each.alive),
+        ),
         _one("treadle_jobs_claimed", "Jobs that workers have claimed or run.", sum(each.holds for each in workers)),
     ]
 

@@ -193,6 +193,17 @@ def _stuck(facts: Facts) -> list[Verdict]:
     return [_verdict(severity, sentence, "stuck_workers", "/workers", "Workers", "treadle doctor")]
 
 
+def _stopped_children(facts: Facts) -> list[Verdict]:
+    found = [(child, each) for each in facts.workers if each.live for child in each.stopped_children]
+    if not found:
+        return []
+    child, worker = min(found, key=lambda each: each[0].since)
+    more = f" and {len(found) - 1} more were" if len(found) > 1 else " was"
+    sentence = f"Child process {child.process} of worker {worker.worker_id}{more} stopped."
+    severity = severity_of(max(0.0, facts.now - child.since.timestamp()), *facts.limits.stuck)
+    return [_verdict(severity, sentence, "stopped_children", "/workers", "Workers", "treadle doctor")]
+
+
 def _failing(facts: Facts) -> list[Verdict]:
     found = []
     for each in sorted(facts.rates, key=lambda each: -each.share):
@@ -252,7 +263,15 @@ def _late(facts: Facts) -> list[Verdict]:
 
 
 # Each returns what it finds.
-RULES: tuple[Callable[[Facts], list[Verdict]], ...] = (_blocked, _unserved, _stuck, _failing, _paused, _late)
+RULES: tuple[Callable[[Facts], list[Verdict]], ...] = (
+    _blocked,
+    _unserved,
+    _stuck,
+    _stopped_children,
+    _failing,
+    _paused,
+    _late,
+)
 
 
 def _verdict(

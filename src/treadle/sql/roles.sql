@@ -103,7 +103,7 @@ grant select, delete on -- register_worker() deletes what was set for an earlier
 grant select, insert, update, delete on
     treadle.minutes, treadle.totals, treadle.depths, treadle.depth_history, treadle.spans, treadle.worker_starts,
     treadle.error_groups, treadle.error_group_hours, treadle.error_group_versions, treadle.grouped_errors,
-    treadle.schedules, treadle.error_meter, treadle.worker_versions, treadle.occurrences
+    treadle.schedules, treadle.error_meter, treadle.worker_versions, treadle.deployments, treadle.occurrences
     to treadle_worker;
 grant select, update on
     treadle.horizon, -- until version 0.3
@@ -186,7 +186,7 @@ grant execute on function
     treadle.enqueue_workflow, treadle.close_workflow, treadle.send_signal, -- (owner)
     treadle.add_dependencies, treadle.advance_waiting, treadle.decide_check, treadle.try_check, treadle.check_waiting, treadle.check_ended,
     treadle.settle_waiting, treadle.free_waiting, treadle.results_for, treadle.stop_waiting, treadle.describe_end, treadle.end_workflows,
-    treadle.retry_workflow, treadle.keeps_watchers, treadle.keeps_dependencies, treadle.keeps_inputs, treadle.keeps_members,
+    treadle.retry_workflow, treadle.recount_workflow, treadle.keeps_watchers, treadle.keeps_dependencies, treadle.keeps_inputs, treadle.keeps_members,
     treadle.keeps_part, treadle.keeps_counted, treadle.note_completed_members, treadle.keeps_signal, treadle.blocked_by_signal, treadle.add_members, treadle.add_workflow,
     treadle.find_workflow, treadle.settle_workflows, treadle.roll_up_workflow, treadle.roll_up_workflows, treadle.report_workflow,
     treadle.watch_member, treadle.failed_member, treadle.why_skipped, treadle.carry_out_plan, treadle.enqueue_planned, treadle.begin_signals,
@@ -223,7 +223,7 @@ grant execute on function
     treadle.operate_schedule, -- (owner)
     -- workers and maintenance
     treadle.register_worker,
-    treadle.renew_workers, treadle.report_stuck,
+    treadle.renew_workers, treadle.report_stuck, treadle.report_stopped_children,
     treadle.set_concurrency, treadle.mute_errors, -- (owner)
     treadle.heartbeat,
     treadle.recover_worker,
@@ -303,7 +303,7 @@ grant select on
     treadle.audit,
     treadle.minutes, treadle.totals, treadle.depths, treadle.depth_history, treadle.spans, treadle.worker_starts,
     treadle.error_groups, treadle.error_group_hours, treadle.error_group_versions, treadle.grouped_errors,
-    treadle.meter, treadle.error_meter, treadle.worker_versions, treadle.occurrences, treadle.expiries,
+    treadle.meter, treadle.error_meter, treadle.worker_versions, treadle.deployments, treadle.occurrences, treadle.expiries,
     treadle.unique_periods,
     treadle.limits,
     treadle.limit_targets,

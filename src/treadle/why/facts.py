@@ -8,7 +8,7 @@ from uuid import UUID
 from treadle.words.changes import Pause
 from treadle.words.origin import Origin
 from treadle.words.status import Status
-from treadle.words.stuck import Stuck
+from treadle.words.stuck import StoppedChild, Stuck
 
 # Jobs ahead are counted up to this; one more stands for "more than that".
 COUNT_LIMIT = 1000
@@ -26,6 +26,7 @@ class JobWorker(NamedTuple):
     host: str | None = None
     pid: int | None = None
     stuck: Stuck | None = None
+    stopped_children: Sequence[StoppedChild] = ()
 
 
 class Failure(NamedTuple):

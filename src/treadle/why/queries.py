@@ -12,7 +12,7 @@ from treadle.words.changes import Pause
 from treadle.words.errors import JobNotFound, UnknownSchedule
 from treadle.words.origin import Origin
 from treadle.words.status import Status
-from treadle.words.stuck import Stuck
+from treadle.words.stuck import StoppedChild, Stuck
 
 
 def get_job_facts(job_id: UUID) -> Query[Facts]:
@@ -54,7 +54,7 @@ def _facts(row: tuple[Any, ...]) -> Facts:
     def take(number: int) -> list[Any]:
         return [next(rest) for _ in range(number)]
 
-    worker = JobWorker._make([*take(5), Stuck.read(take(5))])
+    worker = JobWorker._make([*take(5), Stuck.read(take(5)), StoppedChild.read(*take(1))])
     (running_beside,) = take(1)
     failure = take(4)
     cancelled = take(2)

@@ -1,4 +1,4 @@
-"""What may explain a change in a chart: pauses, and starts of workers."""
+"""What may explain a change in a chart: pauses, deployments and starts of workers."""
 
 from datetime import datetime
 from typing import NamedTuple
@@ -7,17 +7,19 @@ from typing import NamedTuple
 class Mark(NamedTuple):
     at: datetime
     kind: str
-    """pause, resume or start."""
+    """pause, resume, deploy or start."""
     job_type: str | None
     """Of a pause: only this type. None: all."""
     queue: str | None
     by: str
-    """Who paused or resumed; of a start, the version of Treadle that the workers have."""
+    """Who paused or resumed; of a deployment, the version of the application; of a start, that of Treadle."""
     workers: int | None
     """How many started within the minute."""
 
     @property
     def text(self) -> str:
+        if self.kind == "deploy":
+            return f"Deployed {self.by}"
         if self.kind == "start":
             return f"{self.workers} {'worker' if self.workers == 1 else 'workers'} started"
         what = self.job_type or ("All jobs" if self.queue is None else "All types")

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from treadle.words.changes import Pause
 from treadle.words.snapshot import JobSnapshot
 from treadle.words.status import Status
-from treadle.words.stuck import Stuck
+from treadle.words.stuck import StoppedChild, Stuck
 
 
 class Lane(NamedTuple):
@@ -71,6 +71,13 @@ class WorkerRow(NamedTuple):
     """Of a lost worker: how many of its jobs failed with it."""
     at: datetime | None = None
     """When this was read, by the database's clock."""
+    stopped_children: Sequence[StoppedChild] = ()
+    """Its child processes that were stopped, by a signal or a debugger. The longest time first."""
+
+    @property
+    def state_text(self) -> str:
+        """The state as people read it, everywhere."""
+        return "no heartbeat" if self.state == "silent" else self.state
 
 
 class Span(NamedTuple):

@@ -1,7 +1,7 @@
 """A worker whose event loop does not run, in words: the same on pages, at the command line and in the log."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -32,6 +32,49 @@ class Stuck(NamedTuple):
         """From stuck_since, stuck_kind, stuck_job, stuck_job_type and stuck_stack of treadle.workers."""
         since, kind, *rest = columns
         return None if since is None else cls(since, kind or "blocked", *rest)
+
+
+class StoppedChild(NamedTuple):
+    """A child process of a worker that was stopped, by a signal or a debugger."""
+
+    process: int
+    job_id: UUID
+    job_type: str | None
+    since: datetime
+
+    @classmethod
+    def read(cls, value: Sequence[Mapping[str, Any]] | None) -> "tuple[StoppedChild, ...]":
+        """From stopped_children of treadle.workers."""
+        return tuple(
+            cls(each["process"], UUID(each["job_id"]), each["job_type"], datetime.fromisoformat(each["since"]))
+            for each in value or ()
+        )
+
+
+def describe_stopped(child: StoppedChild, at: datetime) -> str:
+    seconds = span(max(0.0, (at - child.since).total_seconds()))
+    return f"child process {child.process} was stopped {seconds} ago, by a signal or a debugger{_working_on(child)}"
+
+
+def _working_on(child: StoppedChild) -> str:
+    return f", with job {child.job_id}" + (f" ({printable(child.job_type)})" if child.job_type else "")
+
+
+def summarize_stopped(children: Sequence[StoppedChild]) -> str:
+    """For a narrow column."""
+    if len(children) == 1:
+        return f"child process {children[0].process} is stopped"
+    return f"{len(children)} child processes are stopped"
+
+
+def continue_children(*children: tuple[StoppedChild, str | None]) -> str:
+    """What to do about these child processes, each with its host."""
+    processes = [(each, host, each.process) for each, host in children]
+    it, job, run = ("it", "its job", "runs") if len(children) == 1 else ("them", "their jobs", "run")
+    return (
+        f"To let {it} continue{_commands('kill -CONT', processes)}. "
+        f"To replace {it}{_commands('kill -9', processes)}; {job} {run} again"
+    )
 
 
 def describe_stuck(stuck: Stuck, at: datetime) -> str:
@@ -105,7 +148,7 @@ def _it(processes: Sequence[object], one: str, several: str) -> str:
     return one if len(processes) == 1 else several
 
 
-def _commands(command: str, processes: Sequence[tuple[Stuck, str | None, int | None]]) -> str:
+def _commands(command: str, processes: Sequence[tuple[object, str | None, int | None]]) -> str:
     """With the processes of each host, as many as fit into a line."""
     hosts: dict[str, list[str]] = {}
     for _, host, pid in processes:

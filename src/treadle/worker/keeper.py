@@ -23,7 +23,7 @@ from treadle.db.reconnecting import DatabaseUnavailable, ReconnectingConnection,
 from treadle.words.clock import now
 from treadle.worker.job_slots import JobSlots
 from treadle.worker.options import Settings, renew_every
-from treadle.worker.pulse import CHECK_SECONDS, Kind, PulseWatch, Stuck
+from treadle.worker.pulse import CHECK_SECONDS, ChildWatch, Kind, PulseWatch, StoppedChild, Stuck
 from treadle.worker.services import within
 
 log = logging.getLogger("treadle")
@@ -50,6 +50,8 @@ class Keeper:
         """The job slots of each worker whose lease is renewed, by worker id."""
         self._watches: dict[str, PulseWatch] = {}
         self._unreported: set[str] = set()
+        self._child_watches: dict[str, ChildWatch] = {}
+        self._unreported_children: set[str] = set()
         self._changed = asyncio.Event()
 
     async def run(self) -> None:
@@ -78,27 +80,37 @@ class Keeper:
             await within(self._changed.wait(), every - (now() - began))
 
     def report_again(self, worker_id: str) -> None:
-        """An earlier keeper of this worker may have reported that it is stuck."""
+        """An earlier keeper of this worker may have reported that it is stuck, or that its children were stopped."""
         self._watches[worker_id] = PulseWatch(self.workers[worker_id])
         self._unreported.add(worker_id)
+        self._child_watches[worker_id] = ChildWatch(self.workers[worker_id])
+        self._unreported_children.add(worker_id)
 
     async def watch(self) -> None:
-        """Notice when a worker is stuck and when it no longer is. The next renewal, which comes at once, reports it."""
+        """Notice when a worker is stuck, or a child of it is stopped, and when that ends. The next renewal, which comes
+        at once, reports it."""
         while True:
             await asyncio.sleep(CHECK_SECONDS)
             moment = now()
             for worker_id, slots in list(self.workers.items()):
-                watch = self._watches.setdefault(worker_id, PulseWatch(slots))
-                before = watch.stuck
                 try:
-                    changed = watch.check(moment)
+                    self._check(worker_id, slots, moment)
                 except Exception:
-                    log.exception("the event loop of worker %s could not be checked", worker_id)
-                    continue
-                if changed:
-                    _log(worker_id, before, watch.stuck, moment)
-                    self._unreported.add(worker_id)
-                    self._changed.set()
+                    log.exception("the processes of worker %s could not be checked", worker_id)
+
+    def _check(self, worker_id: str, slots: JobSlots, moment: float) -> None:
+        watch = self._watches.setdefault(worker_id, PulseWatch(slots))
+        before = watch.stuck
+        if watch.check(moment):
+            _log(worker_id, before, watch.stuck, moment)
+            self._unreported.add(worker_id)
+            self._changed.set()
+        children = self._child_watches.setdefault(worker_id, ChildWatch(slots))
+        stopped = children.stopped
+        if children.check(moment):
+            _log_children(worker_id, stopped, children.stopped)
+            self._unreported_children.add(worker_id)
+            self._changed.set()
 
     async def _report(self) -> None:
         """Write which workers are stuck, if that has changed. If it fails, it is written after the next renewal."""
@@ -113,6 +125,20 @@ class Keeper:
                 if worker_id in self._watches:
                     self._unreported.add(worker_id)
 
+        for worker_id in list(self._unreported_children):
+            self._unreported_children.discard(worker_id)
+            stopped, moment = self._child_watches[worker_id].stopped, now()
+            processes, jobs = [each.process for each in stopped], [each.job for each in stopped]
+            seconds = [moment - each.since for each in stopped]
+            try:
+                query = worker_queries.report_stopped_children(worker_id, processes, jobs, seconds)
+                await self.connection.run(query)
+            except Exception as error:
+                if not isinstance(error, DatabaseUnavailable | RowLocked):
+                    log.exception("the stopped child processes of worker %s could not be reported", worker_id)
+                if worker_id in self._child_watches:
+                    self._unreported_children.add(worker_id)
+
     async def recover(
         self,
         worker_id: str,
@@ -125,6 +151,8 @@ class Keeper:
         self.workers.pop(worker_id, None)
         self._watches.pop(worker_id, None)
         self._unreported.discard(worker_id)
+        self._child_watches.pop(worker_id, None)
+        self._unreported_children.discard(worker_id)
         await self.connection.persist(worker_queries.announce_leaving(worker_id))
         query = worker_queries.recover_worker(worker_id, reason, crashed, overdue, self._crash_limit, keep)
         recovered = await self.connection.persist(query)
@@ -155,6 +183,20 @@ def _log(worker_id: str, before: Stuck | None, after: Stuck | None, moment: floa
         log.warning(
             "worker %s is stuck: its event loop has been blocked for %.1f seconds%s%s", worker_id, seconds, job, where
         )
+
+
+def _log_children(worker_id: str, before: Sequence[StoppedChild], after: Sequence[StoppedChild]) -> None:
+    for each in after:
+        if each not in before:
+            log.warning(
+                "child process %s of worker %s has been stopped, by a signal or a debugger; job %s waits for it",
+                each.process,
+                worker_id,
+                each.job,
+            )
+    for each in before:
+        if each not in after:
+            log.warning("child process %s of worker %s is no longer stopped", each.process, worker_id)
 
 
 def _described(stuck: Stuck | None) -> tuple[str | None, float | None, UUID | None, str | None]:

@@ -1,4 +1,5 @@
-"""Notices that the event loop of a worker does not run: its process is stopped, or a handler blocks it.
+"""Notices that the event loop of a worker does not run, because its process is stopped or a handler blocks it; and that
+a child process of it is stopped.
 
 The event loop notes the time in the worker's job slots, twice a second (watchdog.py), and the process that renews the
 lease looks at it. A worker that is stuck keeps its lease and its jobs: this is for people, and ends by itself when the
@@ -10,6 +11,7 @@ or overloaded, or a debugger held it), or the thread of the event loop was ready
 
 import os
 import signal
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +21,8 @@ from treadle.worker import stacks
 from treadle.worker.job_slots import EventLoop, JobSlots
 
 CHECK_SECONDS = 0.2
+# How often child processes are looked at.
+CHILDREN_SECONDS = 1.0
 # Without a pulse for this long, a worker is stuck.
 STUCK_SECONDS = 3.0
 # Half a second before a worker is said to be stuck, its stacks are dumped, if it has not written one (watchdog.py).
@@ -42,6 +46,13 @@ class Stuck(NamedTuple):
     """The job that blocks the event loop, if it is known."""
     job_type: str | None = None
     stack: str | None = None
+
+
+class StoppedChild(NamedTuple):
+    process: int
+    job: UUID
+    since: float
+    """By now()."""
 
 
 class Scheduling(NamedTuple):
@@ -150,8 +161,50 @@ class PulseWatch:
         return Stuck(Kind.BLOCKED, pulse, job, found.job_type, found.text)
 
 
+class ChildWatch:
+    """Watches the child processes of one worker, from another process: which of them were stopped.
+
+    Nothing else is a sure sign. A handler in a child process may compute, wait or hold the GIL for as long as it likes:
+    that is what child processes are for (docs/decisions/0049-stopped-children.md)."""
+
+    def __init__(self, slots: JobSlots) -> None:
+        self._slots = slots
+        self._checked = 0.0
+        self._seconds: dict[StoppedChild, float] = {}
+        """For how long each one was seen stopped, without the time in which nobody looked."""
+        self.stopped: tuple[StoppedChild, ...] = ()
+
+    def check(self, moment: float) -> bool:
+        """Look at the children, once a second. Returns whether `stopped` has changed."""
+        passed = moment - self._checked
+        if 0 <= passed < CHILDREN_SECONDS:
+            return False
+        self._checked = moment
+        known = {(each.process, each.job): each for each in self._seconds}
+        seconds = {}
+        for entry in self._slots.entries():
+            if entry.process > 0 and is_stopped(entry.process):
+                child = known.get((entry.process, entry.id))
+                if child is None:
+                    seconds[StoppedChild(entry.process, entry.id, moment)] = 0.0
+                else:
+                    seconds[child] = self._seconds[child] + max(0.0, min(passed, 2 * CHILDREN_SECONDS))
+        self._seconds = seconds
+        before, self.stopped = (
+            self.stopped,
+            tuple(child for child, stopped in seconds.items() if stopped >= STUCK_SECONDS),
+        )
+        return self.stopped != before
+
+
 def is_stopped(process: int) -> bool:
     """By a signal or a debugger. False if the system does not say."""
+    if sys.platform == "linux":
+        try:
+            # After its name, which may contain anything.
+            return Path(f"/proc/{process}/stat").read_bytes().rpartition(b") ")[2][:1] in (b"T", b"t")
+        except OSError:
+            return False
     import psutil  # imported when it is needed: a supervisor has to start quickly
 
     try:

@@ -181,13 +181,21 @@ def test_a_dashboard_with_the_rights_of_a_viewer_shows_every_page(
     assert "event: job" in program.get(f"/live/jobs/{failed}").text
     reason = "The database role of this dashboard may not read them" if secret is OPERATOR else "Visible to operators"
     assert all(reason in each for each in pages)
-    assert program.send("GET", f"/api/jobs/{failed}").json()["data"] is None
+    shown = program.send("GET", f"/api/jobs/{failed}").json()
+    assert shown["data"] is None
+    assert shown["hidden"] == ["data", "result", "checkpoint", "headers", "steps.result"]
     assert program.send("GET", f"/api/jobs/{made}/graph").json()["nodes"]
     site.close()
     for arguments in (["show", str(failed)], ["show", str(made)]):
         printed = run_treadle(*arguments, "--database-url", roles.url_of("viewer"))
         assert (printed.exit_code, printed.stderr) == (0, "")
         assert "This database role may not read them" in printed.stdout
+        printed = run_treadle(*arguments, "--json", "--database-url", roles.url_of("viewer"))
+        shown = json.loads(printed.stdout)
+        assert shown["job"]["data"] is None
+        assert shown["hidden"] == ["job.data", "job.result", "job.checkpoint", "job.headers", "steps.result"]
+        printed = run_treadle(*arguments, "--json", "--database-url", roles.url_of("operator"))
+        assert json.loads(printed.stdout)["hidden"] == []
 
 
 @pytest.mark.parametrize("status", [None, "pending"])

@@ -10,7 +10,7 @@ from treadle.watching.bars import bar
 from treadle.words.formatting import count, countdown, estimated, printable, rate, short_id, span
 from treadle.words.overview import Lane, WorkerRow
 from treadle.words.snapshot import JobSnapshot
-from treadle.words.stuck import summarize_stuck
+from treadle.words.stuck import summarize_stopped, summarize_stuck
 
 BAR, LONG_BAR = 10, 24
 
@@ -78,6 +78,10 @@ LANES = TableSpec[LaneNow](
 def _types(now: WorkerNow, _: int) -> str | Text:
     if now.worker.state == "stuck" and now.worker.stuck:
         return Text(summarize_stuck(now.worker.stuck), style="red")
+    if now.worker.alive and now.worker.stopped_children:
+        return Text(summarize_stopped(now.worker.stopped_children), style="red")
+    if now.worker.state == "silent":
+        return Text(now.worker.state_text, style="red")
     types = now.worker.job_types
     return "manual claims" if types is None else printable(", ".join(sorted(types)))
 
@@ -90,9 +94,10 @@ def _last_seen(now: WorkerNow, _: int) -> Text | str:
     seconds = max(0.0, (now.at - now.worker.seen_at).total_seconds())
     if now.worker.state == "stuck" and now.worker.stuck:
         return Text(f"stuck {span(max(0.0, (now.at - now.worker.stuck.since).total_seconds()))}", style="red")
-    if now.worker.alive:
-        return f"{seconds:.0f}s" if seconds < 60 else span(seconds)
-    return Text(f"lost {span(seconds)}", style="red")
+    if now.worker.state == "lost":
+        return Text(f"lost {span(seconds)}", style="red")
+    text = f"{seconds:.0f}s" if seconds < 60 else span(seconds)
+    return text if now.worker.alive else Text(text, style="red")
 
 
 WORKERS = TableSpec[WorkerNow](

@@ -1,5 +1,6 @@
 """The two lines above the tables: the database and the time; rates and counts."""
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
@@ -31,10 +32,14 @@ def second_line(overview: Overview, width: int) -> Text:
     at, totals = overview.at, overview.totals
     failed = sum(each.failed for each in overview.spans if each.at > at - timedelta(hours=1))
     alive = sum(each.alive for each in overview.workers)
-    lost = sum(each.lost_at is not None for each in overview.workers)
-    stuck = sum(each.state == "stuck" for each in overview.workers)
+    states = Counter(each.state for each in overview.workers)
     workers = Text.assemble("workers ", (str(alive), "bold" if alive else "bold red"))
-    workers.append(f", {stuck} stuck" if stuck else "", "bold red").append(f", {lost} lost" if lost else "")
+    for state, text, style in (
+        ("stuck", "stuck", "bold red"),
+        ("silent", "without heartbeat", "bold red"),
+        ("lost", "lost", ""),
+    ):
+        workers.append(f", {states[state]} {text}" if states[state] else "", style)
     facts = [
         Text.assemble("waiting ", (_number(totals.get(Status.PENDING)), "bold")),
         Text.assemble("running ", (_number(totals.get(Status.RUNNING)), "bold")),

@@ -21,6 +21,7 @@ from treadle.cli.top.actions import (
     run_schedule,
 )
 from treadle.cli.top.columns import FAILED, JOBS, LANES, WORKERS, LaneNow, WorkerNow
+from treadle.cli.top.error_columns import ERRORS, ErrorsNow
 from treadle.cli.top.header import first_line, second_line
 from treadle.cli.top.job import JobScreen
 from treadle.cli.top.limit_columns import LIMITS, is_at_limit
@@ -30,6 +31,7 @@ from treadle.cli.top.schedule_columns import SCHEDULES, ScheduleNow
 from treadle.cli.top.screen import LiveScreen
 from treadle.cli.top.table import Table, TableSpec
 from treadle.cli.top.widgets import Footer, Help
+from treadle.db.queries import error_groups as group_queries
 from treadle.db.queries import snapshots as snapshot_queries
 from treadle.words.changes import Action
 from treadle.words.errors import InvalidArgument
@@ -42,9 +44,15 @@ from treadle.words.snapshot import JobSnapshot
 MINIMUM_SIZE = (60, 15)
 WIDE = 120
 KEYS = "Tab table  Enter open  s sort  / filter  p pause  c cancel  ? help  q quit"
-ALL_KEYS = f"{KEYS.partition('?')[0]}r retry  f failed  t schedules  l limits  ? help  q quit"
+ALL_KEYS = f"{KEYS.partition('?')[0]}r retry  f failed  e errors  t schedules  l limits  ? help  q quit"
 # The lower table, by what it shows.
-VIEWS: dict[View, TableSpec[Any]] = {"running": JOBS, "failed": FAILED, "schedules": SCHEDULES, "limits": LIMITS}
+VIEWS: dict[View, TableSpec[Any]] = {
+    "running": JOBS,
+    "failed": FAILED,
+    "errors": ERRORS,
+    "schedules": SCHEDULES,
+    "limits": LIMITS,
+}
 
 
 class QueueScreen(LiveScreen):
@@ -71,6 +79,7 @@ class QueueScreen(LiveScreen):
         Binding("c", "change('cancel')"),
         Binding("r", "change('retry')"),
         Binding("f", "view('failed')"),
+        Binding("e", "view('errors')"),
         Binding("t", "view('schedules')"),
         Binding("l", "view('limits')"),
         Binding("question_mark", "help"),
@@ -125,6 +134,9 @@ class QueueScreen(LiveScreen):
             if snapshot.view == "limits":
                 chosen = [each for each in limits if self._matches(each.name, each.key or "", *each.job_types)]
                 self.jobs.show(chosen, more=len(limits) >= MOST_LIMITS)
+            elif snapshot.errors is not None:
+                groups = [each for each in snapshot.errors.groups if self._matches(each.job_type, each.title)]
+                self.jobs.show([ErrorsNow(each, snapshot.errors.at) for each in groups], more=snapshot.errors.more)
             elif snapshot.schedules is not None:
                 rows = [each for each in snapshot.schedules.schedules if self._matches(each.name, each.job_type)]
                 shown = [ScheduleNow(each, snapshot.schedules.at) for each in rows]
@@ -192,7 +204,7 @@ class QueueScreen(LiveScreen):
                 self.query_one(Footer).show_message(printable(masked(str(error))))
             return
         selected = selected.lane if isinstance(selected, LaneNow) else selected
-        if selected is None or isinstance(selected, WorkerNow):
+        if selected is None or isinstance(selected, WorkerNow | ErrorsNow):
             self.query_one(Footer).show_message("Select a type or a job to pause its job type.")
             return
         pauses = self._snapshot.overview.pauses
@@ -204,7 +216,10 @@ class QueueScreen(LiveScreen):
             self.app.perform(run_schedule(job.schedule, self.app.actor))
             return
         if self.focused is not self.jobs or not isinstance(job, JobSnapshot):
-            self.query_one(Footer).show_message(f"Select a job to {action} it.")
+            hint = f"Select a job to {action} it."
+            if self.focused is self.jobs and isinstance(job, ErrorsNow):
+                hint = f"To {action} its jobs: treadle errors {action} {job.group.id}"
+            self.query_one(Footer).show_message(hint)
             return
         self.app.perform(change_job(Action(action), job, self.app.actor))
 
@@ -222,14 +237,24 @@ class QueueScreen(LiveScreen):
                 self.query_one(Footer).show_message("The schedule has enqueued no job yet.")
             else:
                 self.run_worker(self._open_job(job_id))
+        elif isinstance(event.item, ErrorsNow):
+            self.run_worker(self._open_example(event.item.group.id))
 
-    async def _open_job(self, job_id: UUID) -> None:
+    async def _open_example(self, group_id: int) -> None:
+        query = group_queries.get_example(group_id)
+        example = await self.app.refresher.run(lambda: self.app.treadle.database.aread(query))
+        if example is None:
+            self.query_one(Footer).show_message("There is no example of this group.")
+        else:
+            await self._open_job(example.job_id, "The job of the example no longer exists.")
+
+    async def _open_job(self, job_id: UUID, missing: str = "The last job no longer exists.") -> None:
         query = snapshot_queries.find_snapshots([job_id])
         found = await self.app.refresher.run(lambda: self.app.treadle.database.aread(query))
         if found:
             self.app.push_screen(JobScreen(masked(found[0])))
         else:
-            self.query_one(Footer).show_message("The last job no longer exists.")
+            self.query_one(Footer).show_message(missing)
 
     def on_resize(self, event: Resize) -> None:
         self._lay_out(event.size)

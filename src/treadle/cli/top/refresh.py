@@ -7,10 +7,12 @@ from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 from treadle.app import Treadle
 from treadle.db.database import DatabaseError
+from treadle.db.queries import error_groups as group_queries
 from treadle.db.queries import limits as limit_queries
 from treadle.db.queries import schedules as schedule_queries
 from treadle.db.queries import snapshots as snapshot_queries
 from treadle.operations.overview import aoverview
+from treadle.words.error_group import ErrorGroups
 from treadle.words.errors import DatabaseUnreachable, NotAllowed, SchemaError, TooSlow
 from treadle.words.limit_status import LimitStatus
 from treadle.words.masking import masked
@@ -28,6 +30,9 @@ LIMIT = 500
 SCHEDULES = 100
 # Limits and keys of limits shown at most, those that jobs wait for first.
 LIMITS = 100
+# Groups of errors shown at most: those with the most failures within 24 hours, as treadle errors lists them.
+GROUPS = 100
+UNMUTED = group_queries.GroupFilter(muted=False, order="failures")
 # A refresh that takes longer is abandoned: a connection can die without an error.
 TIMEOUT = 5.0
 # Seconds without a reply after which the screen says so.
@@ -38,7 +43,7 @@ DISCONNECTED = (DatabaseError, OSError, DatabaseUnreachable)
 UNAVAILABLE = (*DISCONNECTED, NotAllowed, SchemaError, TooSlow)
 
 Result = TypeVar("Result")
-View: TypeAlias = Literal["running", "failed", "schedules", "limits"]
+View: TypeAlias = Literal["running", "failed", "errors", "schedules", "limits"]
 
 
 class QueueSnapshot(NamedTuple):
@@ -48,6 +53,7 @@ class QueueSnapshot(NamedTuple):
     """The running jobs, or those that failed recently."""
     limits: list[LimitStatus]
     schedules: ScheduleList | None = None
+    errors: ErrorGroups | None = None
 
 
 class Refresher:
@@ -107,6 +113,9 @@ class Refresher:
             snapshot = QueueSnapshot(overview, view, [], limits)
         elif view == "schedules":
             snapshot = QueueSnapshot(overview, view, [], limits, await self._find_schedules())
+        elif view == "errors":
+            found = await self._app.database.aread(group_queries.find_groups(UNMUTED, GROUPS))
+            snapshot = QueueSnapshot(overview, view, [], limits, errors=masked(found))
         elif view == "failed":
             failed = await self._app.database.aread(snapshot_queries.find_failed_jobs(3600, LIMIT))
             snapshot = QueueSnapshot(overview, view, masked(failed), limits)

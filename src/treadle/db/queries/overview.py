@@ -9,7 +9,7 @@ from treadle.db.queries.throughput import moments
 from treadle.db.query import Query, Rows, call, statement
 from treadle.words.overview import Total, WorkerRow
 from treadle.words.status import Status
-from treadle.words.stuck import Stuck
+from treadle.words.stuck import StoppedChild, Stuck
 
 # Suggestions: names of each kind that are returned, and rows of each table that are read for them.
 MAX_NAMES = 200
@@ -81,7 +81,7 @@ def find_recent_workers(hours: int = 1) -> Query[list[WorkerRow]]:
 
 def _worker(row: tuple[Any, ...]) -> WorkerRow:
     known, (reported, apart, has_children, children, lease), stuck = row[:13], row[13:18], Stuck.read(row[18:23])
-    worker = WorkerRow._make([*known, "alive", 0, 0, None, lease, stuck, *row[23:]])
+    worker = WorkerRow._make([*known, "alive", 0, 0, None, lease, stuck, *row[23:-1], StoppedChild.read(row[-1])])
     slots, running = None, worker.holds
     if worker.concurrency is not None:
         # With a concurrency of 0 it claims nothing.

@@ -162,6 +162,14 @@ def report_stuck(
     return call("report_stuck", params, _nothing)
 
 
+def report_stopped_children(
+    worker_id: str, processes: Sequence[int], jobs: Sequence[UUID], seconds: Sequence[float]
+) -> Query[None]:
+    """These child processes were stopped so many seconds ago, each with its job; no other ones are stopped."""
+    params = {"worker_id": worker_id, "processes": list(processes), "jobs": list(jobs), "seconds": list(seconds)}
+    return call("report_stopped_children", params, _nothing)
+
+
 def recover_worker(
     worker_id: str,
     reason: str,

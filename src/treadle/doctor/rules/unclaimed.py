@@ -64,7 +64,8 @@ def check_untriggered(context: Context, jobs: Sequence[UntriggeredJob]) -> list[
     if not jobs:
         return [ok("untriggered_jobs", "No job lacks what the triggers set.")]
     schema = identifier(context.schema)
-    by_kind = {kind: [each for each in jobs if each.kind == kind] for kind in ("finished", "key", "dependency")}
+    kinds = ("finished", "key", "dependency", "workflow")
+    by_kind = {kind: [each for each in jobs if each.kind == kind] for kind in kinds}
     remedy = []
     if by_kind["finished"]:
         remedy.append(
@@ -79,6 +80,9 @@ def check_untriggered(context: Context, jobs: Sequence[UntriggeredJob]) -> list[
     if by_kind["dependency"]:
         ids = _ids(by_kind["dependency"])
         remedy.append(f"select {schema}.note_dependency_check(array[{ids}]::uuid[], false);")
+    if by_kind["workflow"]:
+        ids = _ids(by_kind["workflow"])
+        remedy.append(f"select {schema}.recount_workflow(id) from unnest(array[{ids}]::uuid[]) as id;")
     return [
         Finding(
             "untriggered_jobs",
@@ -93,8 +97,9 @@ def check_untriggered(context: Context, jobs: Sequence[UntriggeredJob]) -> list[
 def _untriggered(job: UntriggeredJob) -> str:
     what = {
         "finished": "has ended without finished_at, so it is never deleted or counted",
-        "key": f"is blocked, and no other job with its key {job.key} is left to unblock it",
+        "key": f"is blocked, and no other job with its key {job.detail} is left to unblock it",
         "dependency": "waits for jobs that have ended",
+        "workflow": f"is a workflow with wrong counts: {job.detail}",
     }
     return f"{job.id} ({job.job_type}) {what[job.kind]}"
 

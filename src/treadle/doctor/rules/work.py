@@ -6,7 +6,7 @@ from treadle.doctor.facts import AbandonedClaim, CrashingJob, FailingKey, Tick, 
 from treadle.doctor.finding import Context, Finding, Severity, highest, ok, severity_of
 from treadle.doctor.text import identifier, lines, plural
 from treadle.words.formatting import span
-from treadle.words.stuck import describe_stuck, unblock
+from treadle.words.stuck import continue_children, describe_stopped, describe_stuck, unblock
 from treadle.words.unclaimable import give_attempts, why_unclaimable
 
 # A heartbeat may be this far in the future: two clocks never agree exactly.
@@ -19,6 +19,7 @@ def check_workers(context: Context, workers: Sequence[Worker]) -> list[Finding]:
         _outdated(context, workers),
         _clocks(context, workers),
         _stuck(context, workers),
+        _stopped_children(context, workers),
         _none_live(workers),
     ]
 
@@ -87,6 +88,23 @@ def _stuck(context: Context, workers: Sequence[Worker]) -> Finding:
         lines([f"{_name(each)}: {describe_stuck(state, now)}" for each, state, now in stuck]),
         unblock(*((state, each.host, each.pid) for each, state, _ in stuck))
         + (". The Workers page and the log of the worker show the whole stack." if stacks else "."),
+    )
+
+
+def _stopped_children(context: Context, workers: Sequence[Worker]) -> Finding:
+    found = [(child, each, each.now) for each in workers if each.live and each.now for child in each.stopped_children]
+    if not found:
+        return ok("stopped_children", "No child process of a worker was stopped.")
+    found.sort(key=lambda each: each[0].since)
+    one = len(found) == 1
+    severities = (severity_of((now - child.since).total_seconds(), *context.limits.stuck) for child, _, now in found)
+    return Finding(
+        "stopped_children",
+        highest(*severities),
+        f"{'A child process of a worker was' if one else f'{len(found)} child processes of workers were'} stopped: "
+        f"{'its job does' if one else 'their jobs do'} not continue.",
+        lines([f"{_name(each)}: {describe_stopped(child, now)}" for child, each, now in found]),
+        f"{continue_children(*((child, each.host) for child, each, _ in found))}.",
     )
 
 

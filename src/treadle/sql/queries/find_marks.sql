@@ -1,4 +1,4 @@
--- Pauses, resumes and starts of workers in the last %(window)s seconds, the oldest first; at most %(limit)s of each kind, the newest.
+-- Pauses, resumes, deployments and starts of workers in the last %(window)s seconds, the oldest first; at most %(limit)s of each kind, the newest.
 select mark.at, mark.kind, mark.job_type, mark.queue, mark.by, mark.workers
 from (
     (
@@ -18,6 +18,14 @@ from (
     )
     union all
     (
+        select deployment.first_seen, 'deploy', null, null, deployment.version, null
+        from treadle.deployments as deployment
+        where deployment.first_seen >= clock_timestamp() - make_interval(secs => %(window)s)
+        order by deployment.first_seen desc
+        limit %(limit)s
+    )
+    union all
+    (
         select started.minute, 'start', null, null, started.version, max(started.workers)
         from (
             select known.minute, known.version, known.workers
@@ -31,6 +39,13 @@ from (
               and worker.started_at >= clock_timestamp() - make_interval(secs => least(%(window)s, 3600))
             group by 1, 2
         ) as started
+        -- Those that began a deployment have its mark. A worker registers its version just after itself.
+        where not exists (
+            select
+            from treadle.deployments as deployment
+            where deployment.first_seen >= started.minute
+              and deployment.first_seen < started.minute + interval '65 seconds'
+        )
         group by started.minute, started.version
         order by started.minute desc
         limit %(limit)s

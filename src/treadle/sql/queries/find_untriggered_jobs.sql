@@ -1,6 +1,7 @@
 -- Jobs that were written or deleted while triggers were off (session_replication_role = replica, logical replication, alter table …
 -- disable trigger), and that nothing mends by itself: ended without finished_at; blocked behind a key of which no job is left that
--- would unblock it; waiting for a job that has ended. Of the last two kinds, those among the oldest blocked jobs.
+-- would unblock it; waiting for a job that has ended; a workflow whose counts are not those of its jobs. Of the last three kinds,
+-- those among the oldest blocked jobs; of workflows, at most 100 with at most 1,000 jobs each, 10,000 jobs in all.
 with blocked as materialized (
     select job.id, job.job_type, job.key, job.holds
     from treadle.jobs as job
@@ -63,6 +64,72 @@ union all
             from treadle.dependency_checks as noted
             where blocked.id = any (noted.jobs)
                or noted.ended
+      )
+    limit 20
+)
+union all
+(
+    select
+        'workflow',
+        workflow.id::text,
+        workflow.job_type,
+        format('%%s of %%s jobs have ended, it counts %%s of %%s', members.ended, members.jobs, counted.ended, counted.jobs)
+    from (
+        select oldest.id, oldest.job_type
+        from (
+            select blocked.id, blocked.job_type, sum(known.jobs) over (order by blocked.id) as jobs
+            from blocked
+            join treadle.workflows as known on known.id = blocked.id
+            where not known.has_plan
+              and known.jobs <= 1000
+            order by blocked.id
+            limit 100
+        ) as oldest
+        where oldest.jobs <= 10000
+    ) as workflow
+    cross join lateral (
+        select
+            known.jobs + coalesce(sum(change.jobs), 0) as jobs,
+            known.completed + coalesce(sum(change.completed), 0) as completed,
+            known.failed + coalesce(sum(change.failed), 0) as failed,
+            known.cancelled + coalesce(sum(change.cancelled), 0) as cancelled,
+            known.completed + known.failed + known.cancelled
+                + coalesce(sum(change.completed + change.failed + change.cancelled), 0) as ended
+        from treadle.workflows as known
+        left join treadle.member_changes as change on change.workflow_id = known.id
+        where known.id = workflow.id
+        group by known.id
+    ) as counted
+    cross join lateral (
+        select
+            count(*) as jobs,
+            count(*) filter (where member.outcome in ('completed', 'skipped')) as completed,
+            count(*) filter (where member.outcome = 'failed') as failed,
+            count(*) filter (where member.outcome = 'cancelled') as cancelled,
+            count(*) filter (where member.outcome in ('completed', 'skipped', 'failed', 'cancelled', 'deleted')) as ended
+        from (
+            select case when job.id is null then 'deleted' else treadle.outcome_of(job.status, job.keeps) end as outcome
+            from treadle.dependencies as edge
+            -- One by one, by id; offset 0 keeps the planner from joining in another way.
+            left join lateral (
+                select known.id, known.status, known.keeps
+                from treadle.jobs as known
+                where known.id = edge.after_id
+                offset 0
+            ) as job on true
+            where edge.job_id = workflow.id
+              and edge.needs = 'member'
+            limit 2000
+        ) as member
+    ) as members
+    where members.jobs < 2000 -- or jobs were added meanwhile that a tick has not counted
+      and (
+            members.jobs <> counted.jobs
+            or members.ended <> counted.ended
+            -- A job that was deleted stays in the count of how it ended.
+            or members.completed > counted.completed
+            or members.failed > counted.failed
+            or members.cancelled > counted.cancelled
       )
     limit 20
 )

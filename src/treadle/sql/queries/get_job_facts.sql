@@ -83,7 +83,7 @@ select
     treadle.is_blocked_by_key(job.holds), job.run_at, job.worker_id, coalesce(job.claimed_at, job.started_at, job.created_at, job.run_at),
     job.started_at, job.finished_at, greatest(job.seen_at, worker.seen_at), job.progress, job.current_stage, job.last_error,
     extract(epoch from worker.lease)::float8, worker.lost_at, worker.worker_id is not null, worker.host, worker.pid,
-    worker.stuck_since, worker.stuck_kind, worker.stuck_job, worker.stuck_job_type, worker.stuck_stack,
+    worker.stuck_since, worker.stuck_kind, worker.stuck_job, worker.stuck_job_type, worker.stuck_stack, worker.stopped_children,
     beside.jobs,
     error.attempt, error.failed_at, error.error, error.lease is not distinct from job.lease,
     cancelled.actor, cancelled.reason,

@@ -25,6 +25,7 @@ def redact_details(role: Role, details: JobDetails) -> JobDetails:
         details = details._replace(
             job=details.job._replace(data=None, result=None, checkpoint=None, headers=None),
             steps=[each._replace(result=None) for each in details.steps],
+            payloads=False,
         )
     return mask_details(details)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from treadle.why.facts import Facts
 from treadle.why.reason import Reason
-from treadle.why.rules.stuck import worker_stuck
+from treadle.why.rules.stuck import process_stopped, worker_stuck
 from treadle.why.text import clipped, elapsed, plural
 from treadle.words.formatting import span
 from treadle.words.status import Status
@@ -35,6 +35,9 @@ def claimed(facts: Facts) -> Reason:
         return _client_silent(facts, worker, silent, data)
     if facts.worker.stuck is not None:
         return worker_stuck(facts, worker, facts.worker.stuck, data)
+    for child in facts.worker.stopped_children:
+        if child.job_id == facts.id:
+            return process_stopped(facts, worker, child, data)
     if facts.status == Status.RUNNING:
         return _running(facts, worker, silent, data)
     ago = elapsed(facts.at, facts.claimed_at)

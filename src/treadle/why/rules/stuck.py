@@ -5,7 +5,7 @@ from typing import Any
 from treadle.why.facts import Facts, ScheduleFacts
 from treadle.why.reason import Reason
 from treadle.why.text import clipped, elapsed, plural
-from treadle.words.stuck import Stuck, describe_stuck, unblock, where_blocked
+from treadle.words.stuck import StoppedChild, Stuck, continue_children, describe_stuck, unblock, where_blocked
 
 
 def workers_stuck(facts: Facts | ScheduleFacts) -> Reason | None:
@@ -55,6 +55,19 @@ def worker_stuck(facts: Facts, worker: str, stuck: Stuck, data: dict[str, Any]) 
         unblock((stuck, facts.worker.host, facts.worker.pid)),
         short,
         data | _data(stuck),
+    )
+
+
+def process_stopped(facts: Facts, worker: str, child: StoppedChild, data: dict[str, Any]) -> Reason:
+    """The child process that runs the job was stopped."""
+    seconds = elapsed(facts.at, child.since)
+    return Reason(
+        "process_stopped",
+        f"The job is running on {worker}, in child process {child.process}, which was stopped {seconds} ago, by a "
+        "signal or a debugger.",
+        continue_children((child, facts.worker.host)),
+        f"is running on {worker}, in a child process that was stopped {seconds} ago",
+        data | {"process": child.process, "stopped_since": child.since},
     )
 
 

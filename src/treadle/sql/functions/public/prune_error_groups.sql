@@ -22,6 +22,10 @@ begin
     where version.registered_at < v_now - interval '7 days'
       and not exists (select from treadle.workers as worker where worker.worker_id = version.worker_id);
 
+    delete from treadle.deployments as deployment
+    where deployment.first_seen < v_now - interval '30 days'
+      and not exists (select from treadle.worker_versions as running where running.version = deployment.version);
+
     select array_agg(old.id)
     into v_old
     from (

@@ -59,6 +59,7 @@ begin
         stuck_job = null,
         stuck_job_type = null,
         stuck_stack = null,
+        stopped_children = null,
         lease = excluded.lease,
         job_types = excluded.job_types,
         queues = excluded.queues,

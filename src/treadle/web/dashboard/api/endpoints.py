@@ -26,6 +26,7 @@ from treadle.web.dashboard.api import graph_models as graph_responses
 from treadle.web.dashboard.api import limit_models as limit_responses
 from treadle.web.dashboard.api import request_models as requests
 from treadle.web.dashboard.api import response_models as responses
+from treadle.web.dashboard.api.schedule_models import ScheduleChange, ScheduleList
 from treadle.web.dashboard.api.validation import read_body, read_query
 from treadle.web.dashboard.health import LONGEST_SECONDS, HealthCheck
 from treadle.web.dashboard.redaction import redact_details, redact_graph, redact_reason
@@ -205,7 +206,7 @@ def routes(app: Treadle, check: HealthCheck, searches: Searches) -> list[RouteSp
         get("/api/health", health, responses.Health, "Problems in the queue and its database")._replace(
             seconds=LONGEST_SECONDS
         ),
-        get("/api/schedules", schedules, responses.ScheduleList, "Schedules", requests.SchedulesQuery),
+        get("/api/schedules", schedules, ScheduleList, "Schedules", requests.SchedulesQuery),
         get("/api/schedules/why", why_schedule, responses.Why, "Why a schedule does not run", requests.ScheduleQuery),
         get("/api/limits", limits, limit_responses.LimitList, "Limits, and keys of limits", requests.LimitsQuery),
         *(get(*each) for each in error_operations.reads(app)),
@@ -241,7 +242,7 @@ def routes(app: Treadle, check: HealthCheck, searches: Searches) -> list[RouteSp
             post(
                 f"/api/schedules/{action.value}",
                 schedule_operation(action),
-                responses.ScheduleChange,
+                ScheduleChange,
                 summary,
                 requests.ScheduleBody,
             )
@@ -301,4 +302,5 @@ def _job_values(details: JobDetails) -> dict[str, Any]:
         "logs": details.logs,
         "earlier_logs": details.earlier_logs,
         "audit": details.audit,
+        "hidden": details.hidden,
     }

@@ -19,6 +19,13 @@ class StuckWorker(ResponseModel):
     """Where it is blocked, if it is known."""
 
 
+class StoppedChild(ResponseModel):
+    process: int
+    job_id: UUID
+    job_type: str | None
+    since: datetime
+
+
 class Worker(ResponseModel):
     worker_id: str
     host: str | None
@@ -58,3 +65,5 @@ class Worker(ResponseModel):
     """Of a lost worker: how many of its jobs failed with it."""
     at: datetime | None
     """When this was read, by the clock of the database."""
+    stopped_children: list[StoppedChild]
+    """Its child processes that were stopped, by a signal or a debugger."""

@@ -33,6 +33,7 @@ _OF_FINDINGS = {
     "silent_workers": _WORKERS,
     "stalled_workers": _WORKERS,
     "stuck_workers": _WORKERS,
+    "stopped_children": _WORKERS,
     "old_workers": _WORKERS,
     "worker_clocks": _WORKERS,
     "no_workers": _WORKERS,

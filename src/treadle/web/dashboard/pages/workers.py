@@ -18,7 +18,7 @@ from treadle.words.errors import InvalidArgument, UnknownWorker, shown
 from treadle.words.masking import masked
 from treadle.words.naming import MOST_CONCURRENCY
 from treadle.words.overview import WorkerRow
-from treadle.words.stuck import describe_stuck, unblock
+from treadle.words.stuck import continue_children, describe_stopped, describe_stuck, summarize_stopped, unblock
 
 # Lost workers that are listed.
 MAX_LOST = 50
@@ -37,9 +37,16 @@ def template_values(workers: list[WorkerRow]) -> dict[str, Any]:
         "lost": ended[:MAX_LOST],
         "more_lost": len(ended) - MAX_LOST,
         "describe_stuck": describe_stuck,
+        "describe_stopped": describe_stopped,
+        "summarize_stopped": summarize_stopped,
+        "continue_children": _continue_children,
         "unblock": unblock,
         "lease_end": lambda worker: worker.seen_at + timedelta(seconds=worker.lease),
     }
+
+
+def _continue_children(worker: WorkerRow) -> str:
+    return continue_children(*((each, worker.host) for each in worker.stopped_children))
 
 
 def routes(app: Treadle, readings: Readings) -> list[RouteSpec]:

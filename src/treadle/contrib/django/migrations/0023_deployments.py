@@ -1,0 +1,13 @@
+"""Which versions of the application were deployed when."""
+
+from typing import Any, ClassVar
+
+from django.db import migrations
+
+from treadle.contrib.django.schema import UpgradeSchema
+
+
+class Migration(migrations.Migration):  # type: ignore[misc]
+    atomic = False
+    dependencies: ClassVar[list[Any]] = [("treadle", "0022_statistics")]
+    operations: ClassVar[list[Any]] = [UpgradeSchema(23)]

@@ -1,0 +1,79 @@
+-- For a workflow whose jobs were changed while triggers were off, so that its counts are wrong: counts them anew. Of a job that
+-- was deleted, nobody knows how it ended. If the counts have not included it so far, it counts as cancelled.
+--
+-- A job and what it changes in the counts are committed together, and all is read in one statement: so it may run at any time.
+create or replace function treadle.recount_workflow(p_id uuid) returns boolean
+language plpgsql
+set enable_seqscan = off
+as $$
+begin
+    -- In the order in which others lock them.
+    perform
+    from treadle.jobs as job
+    where job.id = p_id
+    for no key update;
+    perform
+    from treadle.workflows as workflow
+    where workflow.id = p_id
+    for update;
+    if not found then
+        return false;
+    end if;
+
+    with gone as (
+        delete from treadle.member_changes as change
+        where change.workflow_id = p_id
+        returning change.completed, change.failed
+    ),
+    noted as (
+        select coalesce(sum(gone.completed), 0) as completed, coalesce(sum(gone.failed), 0) as failed
+        from gone
+    ),
+    member as (
+        select edge.effort, case when job.id is null then 'deleted' else treadle.outcome_of(job.status, job.keeps) end as outcome
+        from treadle.dependencies as edge
+        left join treadle.jobs as job on job.id = edge.after_id
+        where edge.job_id = p_id
+          and edge.needs = 'member'
+    ),
+    counted as (
+        select
+            count(*) as jobs,
+            count(*) filter (where member.outcome in ('completed', 'skipped')) as completed,
+            count(*) filter (where member.outcome = 'failed') as failed,
+            count(*) filter (where member.outcome = 'cancelled') as cancelled,
+            count(*) filter (where member.outcome = 'deleted') as deleted,
+            coalesce(sum(member.effort), 0) as work,
+            coalesce(
+                sum(member.effort) filter (where member.outcome in ('completed', 'skipped', 'failed', 'cancelled', 'deleted')), 0
+            ) as done
+        from member
+    ),
+    deleted as (
+        select counted.*, so_far.completed as deleted_completed, least(so_far.failed, counted.deleted - so_far.completed) as deleted_failed
+        from counted
+        cross join noted
+        join treadle.workflows as workflow on workflow.id = p_id
+        cross join lateral (
+            select
+                least(greatest(workflow.completed + noted.completed - counted.completed, 0), counted.deleted) as completed,
+                greatest(workflow.failed + noted.failed - counted.failed, 0) as failed
+        ) as so_far
+    )
+    update treadle.workflows as workflow
+    set jobs = deleted.jobs,
+        completed = deleted.completed + deleted.deleted_completed,
+        failed = deleted.failed + deleted.deleted_failed,
+        cancelled = deleted.cancelled + deleted.deleted - deleted.deleted_completed - deleted.deleted_failed,
+        work = deleted.work,
+        done = deleted.done
+    from deleted
+    where workflow.id = p_id;
+
+    perform treadle.note_dependency_check(array[p_id], false);
+    return true;
+end
+$$;
+
+comment on function treadle.recount_workflow(uuid)
+    is 'Counts the jobs of a workflow anew, after they were changed while triggers were off. Returns false if there is no such workflow.';

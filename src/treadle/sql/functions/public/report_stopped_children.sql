@@ -1,0 +1,32 @@
+-- The process that renews a worker's lease calls this when child processes of the worker were stopped, and when that has changed:
+-- each with its job and for how many seconds it has been stopped. It only informs: the jobs stay where they are.
+--
+-- It does not wait for a lock: the same connection renews the lease.
+create or replace function treadle.report_stopped_children(
+    p_worker_id varchar,
+    p_processes int[],
+    p_jobs uuid[],
+    p_seconds double precision[]
+) returns void
+language sql
+set enable_seqscan = off
+set lock_timeout = '100ms'
+as $$
+    update treadle.workers as worker
+    set stopped_children = (
+            select jsonb_agg(
+                jsonb_build_object(
+                    'process', child.process,
+                    'job_id', child.job_id,
+                    'job_type', (select job.job_type from treadle.jobs as job where job.id = child.job_id),
+                    'since', clock_timestamp() - make_interval(secs => child.seconds)
+                )
+                order by child.seconds desc, child.process
+            )
+            from unnest(p_processes, p_jobs, p_seconds) as child (process, job_id, seconds)
+        )
+    where worker.worker_id = p_worker_id;
+$$;
+
+comment on function treadle.report_stopped_children(varchar, int[], uuid[], double precision[])
+    is 'Notes which child processes of a worker were stopped, with their jobs and for how many seconds; empty arrays: none. It takes no jobs away.';
