@@ -1,22 +1,34 @@
--- The claimed and running jobs by worker, along idx_jobs_worker: its order makes the planner use it. Of each worker, how many it
--- has, and the first of those that it has had for the longest time.
-with claimed as materialized (
-    select job.worker_id, job.id, job.job_type, job.status, coalesce(job.started_at, job.claimed_at) as since
-    from treadle.jobs as job
-    where job.status in ('claimed', 'running')
-      and job.worker_id is not null
-    order by job.worker_id
-    limit %(limit)s
-)
-select worker_id, running, jobs, id, job_type, status = 'running', since
-from (
+-- Of each worker, how many jobs it has claimed, and an equal share of those to draw: the ones that it has had for the longest
+-- time. Both are read along idx_jobs_worker.
+with worker as materialized (
     select
-        claimed.*,
-        count(*) over (partition by worker_id) as jobs,
-        count(*) filter (where status = 'running') over (partition by worker_id) as running,
-        -- In this order a job keeps its place while others end.
-        row_number() over (partition by worker_id order by status desc, since, id) as place
-    from claimed
-) as ranked
-where place <= greatest(1, %(drawn)s / (select count(distinct worker_id) from claimed))
-order by worker_id, place
+        claimed.worker_id,
+        count(*) filter (where claimed.status = 'running') as running,
+        count(*) as jobs,
+        greatest(1, %(drawn)s / count(*) over ()) as share
+    from (
+        select job.worker_id, job.status
+        from treadle.jobs as job
+        where job.status in ('claimed', 'running')
+          and job.worker_id is not null
+        order by job.worker_id
+        limit %(limit)s
+    ) as claimed
+    group by claimed.worker_id
+)
+select worker.worker_id, worker.running, worker.jobs, job.id, job.job_type, job.status = 'running', job.since
+from worker
+cross join lateral (
+    select claimed.*
+    from (
+        select job.id, job.job_type, job.status, coalesce(job.started_at, job.claimed_at) as since
+        from treadle.jobs as job
+        where job.status in ('claimed', 'running')
+          and job.worker_id = worker.worker_id
+        limit %(limit)s
+    ) as claimed
+    -- In this order a job keeps its place while others end.
+    order by claimed.status desc, claimed.since, claimed.id
+    limit worker.share
+) as job
+order by worker.worker_id, job.status desc, job.since, job.id

@@ -26,6 +26,8 @@ from treadle.words.errors import InvalidArgument, shown
 from treadle.words.masking import masked
 
 GROUPS = 100
+# Less often than other pages: workers count the groups every 10 seconds.
+LIVE_SECONDS = 4.0
 ORDERS = {"failures": "Most frequent", "last_seen": "Latest", "first_seen": "New"}
 # Of the drawing of a trend, in its own units.
 WIDTH, HEIGHT = 4, 24
@@ -88,7 +90,7 @@ def routes(app: Treadle, readings: Readings) -> list[RouteSpec]:
             html = fragment(mount_path, role, "parts/errors.html", **_list_values(chosen, lists))
             return Regions(lists.active.at, {"errors": html})
 
-        return stream_regions(context, readings.follow(("errors", chosen), reader(chosen)), render)
+        return stream_regions(context, readings.follow(("errors", chosen), reader(chosen), LIVE_SECONDS), render)
 
     async def one_group(context: Context) -> Response:
         details = await aget_details(app.database, group_id(context))
@@ -106,7 +108,7 @@ def routes(app: Treadle, readings: Readings) -> list[RouteSpec]:
         async def read_one() -> GroupDetails:
             return await aget_details(app.database, target)
 
-        return stream_regions(context, readings.follow(("error group", target), read_one), render)
+        return stream_regions(context, readings.follow(("error group", target), read_one, LIVE_SECONDS), render)
 
     def confirm_endpoint(action: Action) -> Endpoint:
         async def confirm(context: Context) -> Response:

@@ -20,7 +20,7 @@ log = logging.getLogger("treadle")
 # How often a topic is read, unless its page says otherwise.
 SECONDS = 2.0
 # What takes longer than this to read is read half as often, but before a page looks stale: it does after 5 seconds.
-LONG_SECONDS = 0.04
+LONG_SECONDS = 0.02
 LONGEST_INTERVAL = 4.0
 RETRY_SECONDS = 2.0
 # Pages are told that what they show is old if it could not be read for this long. The read goes on.
