@@ -1,8 +1,8 @@
 """Measures the CPU time of the dashboard and its database sessions with 20 open pages: python -m benchmarks.viewers URL
 
 The database is one that benchmarks.dashboard or benchmarks.many_jobs has filled; it is on this machine, and nothing
-else uses it. The pages are those that people leave open, most of them the overview; and in a second run,
-all of them are the overview.
+else uses it. The pages are those that people leave open, most of them the overview; and in a second run, all of them
+are the overview. Meanwhile the depths of lanes are counted as a worker does, which is not a part of the cost.
 """
 
 import argparse
@@ -49,6 +49,15 @@ def view(base: str, path: str) -> None:
             pass
 
 
+def count_depths(url: str, processes: list[int]) -> None:
+    """What workers do all the time. Appends the id of its server process."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        processes.append(connection.info.backend_pid)
+        while True:
+            (row,) = connection.execute("select treadle.count_depths()").fetchall()
+            sleep(max(0.5, row[0]))
+
+
 def measure(url: str, seconds: float, pages: list[str]) -> dict[str, object]:
     command = [sys.executable, "-m", "treadle", "dashboard", "--port", "0", "--database-url", url]
     with ExitStack() as stack:
@@ -60,12 +69,15 @@ def measure(url: str, seconds: float, pages: list[str]) -> dict[str, object]:
             Thread(target=view, args=(base, path), daemon=True).start()
             sleep(0.3)
         connection = stack.enter_context(psycopg.connect(url, autocommit=True))
-        sleep(10)
+        others = [connection.info.backend_pid]
+        Thread(target=count_depths, args=(url, others), daemon=True).start()
+        sleep(30)
 
         def used() -> tuple[float, dict[int, float]]:
             sessions = connection.execute(
                 """select pid from pg_stat_activity
-                where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid()"""
+                where datname = current_database() and backend_type = 'client backend' and pid <> all(%s)""",
+                [others],
             ).fetchall()
             return cpu_seconds(process.pid), {pid: cpu_seconds(pid) for (pid,) in sessions}
 
