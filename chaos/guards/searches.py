@@ -17,6 +17,16 @@ MUTANTS = [
         "if False:",
         test("words/payload_condition", "test_a_secret_cannot_be_guessed"),
     ),
+    *(
+        Mutant(
+            f"searches: all payload conditions must hold ({name})",
+            f"{FUNCTIONS}/{name}.sql",
+            "and (p_also is null or treadle.has_values(job.data, p_also))",
+            "",
+            test("db/searches", "test_all_conditions_must_hold"),
+        )
+        for name in ("public/find_jobs", "parts/find_claimable", "parts/find_by_payload")
+    ),
     Mutant(
         "searches: a time in the past is read along the index",
         f"{FUNCTIONS}/public/find_jobs.sql",

@@ -42,6 +42,15 @@ def test_all_matches_are_found(connection: Connection[Any]) -> None:
     assert ", back to " in covered
 
 
+def test_conditions_are_joined_with_and(queue: JobQueue) -> None:
+    made = queue.enqueue_many("a", [{"order": 7, "paid": True}, {"order": 7}, {"paid": True}])
+    (found,) = json_output_of("jobs", "--where", "data.order = 7 and data.paid exists")
+    assert found["id"] == str(made[0])
+    cancelled = run_treadle("cancel", "--where", "data.order = 7 and data.paid = true", "--yes")
+    assert cancelled.exit_code == 0, cancelled.stderr
+    assert [job.id for job in queue.list(status="cancelled").jobs] == [made[0]]
+
+
 def test_progress_is_shown_and_ctrl_c_stops_a_search(connection: Connection[Any]) -> None:
     scatter(connection, MATCHES * 20)
     connection.execute("vacuum analyze jobs")

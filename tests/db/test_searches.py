@@ -225,6 +225,48 @@ def test_a_search_by_payload_uses_an_index_if_there_is_one(connection: Connectio
     assert cost(None) < 150
 
 
+@pytest.mark.parametrize("indexed", [None, "data.order = 1", "data.paid = true"])
+@pytest.mark.parametrize("status", [None, "pending", "later", "blocked", "completed"])
+def test_all_conditions_must_hold(
+    queue: JobQueue, connection: Connection[Any], database: Database, indexed: str | None, status: str | None
+) -> None:
+    payloads = [
+        {"order": 1, "paid": True, "note": None},
+        {"order": 1, "paid": True},
+        {"order": 1, "paid": False, "note": "x"},
+        {"order": 2, "paid": True, "note": "x"},
+        {"order": 1, "note": "x"},
+    ]
+    made = queue.enqueue_many("a", payloads)
+    if status == "later":
+        connection.execute("update jobs set run_at = now() + interval '1 hour'")
+    elif status == "blocked":
+        connection.execute("update jobs set holds = treadle.blocked_by_jobs()")
+    elif status == "completed":
+        connection.execute("update jobs set status = 'completed'")
+    if indexed:
+        create_index(connection, indexed)
+
+    def found(text: str) -> set[int]:
+        return {made.index(job.id) for job in page(database, status=status, where=condition(text)).jobs}
+
+    assert found("data.order = 1 and data.paid = true") == {0, 1}
+    assert found("data.note exists and data.order = 1") == {0, 2, 4}
+    assert found("data.note exists and data.paid = true and data.order = 1") == {0}
+    assert found("data.note = null and data.order = 1.0") == {0}
+    assert found("data.order = 1 and data.order = 2") == set()
+    assert found("data.order = 1 and data.missing exists") == set()
+
+
+def test_an_index_for_any_of_the_conditions_is_used(connection: Connection[Any], database: Database) -> None:
+    every_second(connection, "completed", 10_000)
+    connection.execute("vacuum analyze jobs")
+    create_index(connection, 'data.order = "x"')
+    for text in ('data.order = "ORD-17" and data.missing = 1', 'data.missing exists and data.order = "ORD-17"'):
+        query = listing_queries.find_jobs(JobFilter(where=condition(text)), None, 10)
+        assert buffers(connection, query.bound("treadle"), query.params) < 1000, text
+
+
 def test_an_index_accepts_values_of_any_size(queue: JobQueue, connection: Connection[Any], database: Database) -> None:
     create_index(connection, "data.x = 1")
     large = uuid.uuid4().hex * 1000

@@ -145,6 +145,7 @@ def test_the_page_shows_how_to_create_an_index(operator: Browser, connection: Co
     connection.execute(statement[0].encode())
     try:
         assert "create index" not in read_page(operator, "/jobs?where=data.order+%3D+1")
+        assert "create index" not in read_page(operator, "/jobs?where=data.x+%3D+1+and+data.order+%3D+1")
     finally:
         connection.execute("drop index jobs_jsonb_hash_extended_id_idx")
 

@@ -21,7 +21,7 @@ from treadle.words.payload_condition import PayloadCondition
 )
 def test_a_condition_is_read(text: str, path: tuple[str, ...], value: str | None) -> None:
     read = PayloadCondition.read(text)
-    assert read == (path, value)
+    assert read == (path, value, ())
     assert PayloadCondition.read(str(read)) == read
 
 
@@ -29,7 +29,9 @@ def test_a_condition_is_read(text: str, path: tuple[str, ...], value: str | None
     "text",
     [
         "", "data", "data.", "data.x", "order = 1", "data.x = ORD-1999", "data.x = 'a'", "data.x = ", "data.x == 1",
-        "data.x = 1 and data.y = 2", "data.x = NaN", "data.x = Infinity", "data.x = 1e999999999", "data.x = 1e301",
+        "data.x = 1 and", "data.x = 1 and y = 2", "data.x = 1 data.y = 2", "data.x exists data.y = 2",
+        "data.x = 1 and data.y = 'a'", 'data.x = 1 and data.password = "hush"', "data.x existsand data.y = 1",
+        " and ".join(["data.x = 1"] * 6), "data.x = NaN", "data.x = Infinity", "data.x = 1e999999999", "data.x = 1e301",
         'data.x = "\\u0000"', 'data.x = "\\ud800"', 'data.x = "\ud800"', 'data."\\u0000" = 1', "data.x = 1\0",
         "data.x = " + "[" * 300, "data.x = " + "9" * 400, "data." + "x" * 500 + " = 1", "data.x; drop table jobs",
         'data.password = "hush"', 'data.deep.api_key = "k"', "data.x[0] = 1", "data..x = 1", 'data."x = 1',
@@ -53,3 +55,18 @@ def test_the_statement_for_an_index_is_quoted() -> None:
         f'create index concurrently on "my ""queue""".jobs (jsonb_hash_extended({path}, 0), id) '
         f"where {path} is not null;"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "conditions"),
+    [
+        ("data.x = 1 and data.y exists", [(("x",), "1"), (("y",), None)]),
+        ('data.x exists  and  data.y = " and data.z = 2"', [(("x",), None), (("y",), '" and data.z = 2"')]),
+        ('data.a = {"b": [1, "c and"]} and data.and = null', [(("a",), '{"b": [1, "c and"]}'), (("and",), "null")]),
+        (" and ".join(f"data.x{n} = {n}" for n in range(5)), [((f"x{n}",), str(n)) for n in range(5)]),
+    ],
+)
+def test_several_conditions_are_joined(text: str, conditions: list[tuple[tuple[str, ...], str | None]]) -> None:
+    read = PayloadCondition.read(text)
+    assert [(each.path, each.value, each.also) for each in read.all] == [(*each, ()) for each in conditions]
+    assert PayloadCondition.read(str(read)) == read

@@ -74,7 +74,7 @@ _OPTIONS = [
         "--where",
         type=Condition(),
         metavar="CONDITION",
-        help="Jobs with a value in the payload: 'data.order = \"ORD-1999\"', 'data.note exists'.",
+        help="Jobs with a value in the payload: 'data.order = \"ORD-1999\"', 'data.paid = true and data.note exists'.",
     ),
 ]
 _NAMES = {"job_type": "type", "worker_id": "worker"}

@@ -327,7 +327,7 @@ grant select on sequence
     treadle.watched
     to treadle_viewer, treadle_operator;
 grant execute on function
-    treadle.find_jobs, treadle.find_ids, treadle.has_payload_index,
+    treadle.find_jobs, treadle.find_ids, treadle.has_payload_index, treadle.has_values,
     treadle.find_claimable, treadle.id_digits, treadle.has_digits, treadle.id_at,
     treadle.jobs_ahead,
     treadle.serving_workers,

@@ -1,4 +1,6 @@
-"""Conditions on values in payloads: data.order = "ORD-1999", data.customer.id = 7, data.note exists."""
+"""Conditions on values in payloads: data.order = "ORD-1999", data.customer.id = 7, data.note exists.
+
+Several of them are joined with `and`: all must hold."""
 
 import json
 import re
@@ -9,8 +11,11 @@ from treadle.words.errors import InvalidArgument, shown
 from treadle.words.masking import masked
 
 LONGEST = 500
+MOST = 5
 _STEP = r'\.(?:[^\s."=\[\]]+|"(?:[^"\\]|\\.)*")'
-_CONDITION = re.compile(rf"data(?P<path>(?:{_STEP})+)\s*(?:(?P<exists>exists)|=\s*(?P<value>.+))", re.DOTALL)
+# How a condition begins: its value follows, or the next one, or nothing.
+_CONDITION = re.compile(rf"data(?P<path>(?:{_STEP})+)\s*(?:(?P<exists>exists)(?=\s|$)|=\s*(?=\S))")
+_AND = re.compile(r"\s+and\s+(?=data\.)")
 _BARE = re.compile(r'[^\s."=\[\]]+')
 _EXAMPLES = 'data.order = "ORD-1999", data.customer.id = 7, data.paid = true or data.note exists'
 # Larger numbers are refused by PostgreSQL.
@@ -24,29 +29,40 @@ class PayloadCondition(NamedTuple):
     path: tuple[str, ...]
     value: str | None
     """JSON; None: any value."""
+    also: tuple["PayloadCondition", ...] = ()
+    """Further conditions that must hold."""
 
     @classmethod
     def read(cls, text: str) -> "PayloadCondition":
         if len(text) > LONGEST:
             raise InvalidArgument(f"a payload condition has at most {LONGEST} characters, got {len(text)}")
-        parts = _CONDITION.fullmatch(text.strip())
-        if parts is None:
-            raise InvalidArgument(f"expected a payload condition such as {_EXAMPLES}, got {shown(text)}")
-        path = tuple(_step(each) for each in re.findall(_STEP, parts["path"]))
-        if parts["exists"]:
-            return cls(path, None)
-        for name in path:
-            # Whoever could ask for equal values could find a secret by guessing.
-            if masked({name: 0}) != {name: 0}:
-                raise InvalidArgument(
-                    f"values of {shown(name)} are masked as secrets, so jobs can be selected only by whether there "
-                    f"is one: data.{name} exists"
-                )
-        return cls(path, _value(parts["value"]))
+        found: list[PayloadCondition] = []
+        rest = text.strip()
+        while not found or rest:
+            condition, rest = _first(rest)
+            found.append(condition)
+        if len(found) > MOST:
+            raise InvalidArgument(f"a job can be selected by at most {MOST} payload conditions, got {len(found)}")
+        return found[0]._replace(also=tuple(found[1:]))
+
+    @property
+    def all(self) -> tuple["PayloadCondition", ...]:
+        """This one without further ones, and those."""
+        return (self._replace(also=()), *self.also)
+
+    @property
+    def also_as_json(self) -> str | None:
+        """As has_values() reads it."""
+        conditions = (
+            f'{{"path": {json.dumps(each.path)}' + ("}" if each.value is None else f', "value": {each.value}}}')
+            for each in self.also
+        )
+        return f"[{', '.join(conditions)}]" if self.also else None
 
     def __str__(self) -> str:
         steps = (each if _BARE.fullmatch(each) else json.dumps(each, ensure_ascii=False) for each in self.path)
-        return f"data.{'.'.join(steps)} " + ("exists" if self.value is None else f"= {self.value}")
+        first = f"data.{'.'.join(steps)} " + ("exists" if self.value is None else f"= {self.value}")
+        return " and ".join([first, *map(str, self.also)])
 
     def index_statement(self, schema: str) -> str:
         """The statement that creates the index that find_jobs() uses: see has_payload_index.sql."""
@@ -56,6 +72,33 @@ class PayloadCondition(NamedTuple):
         return (
             f"create index concurrently on {owner}.jobs (jsonb_hash_extended({path}, 0), id) where {path} is not null;"
         )
+
+
+def _first(text: str) -> tuple[PayloadCondition, str]:
+    """The first condition, and the text of those that follow."""
+    parts = _CONDITION.match(text)
+    if parts is None:
+        raise InvalidArgument(f"expected a payload condition such as {_EXAMPLES}, got {shown(text)}")
+    path = tuple(_step(each) for each in re.findall(_STEP, parts["path"]))
+    if parts["exists"]:
+        end, condition = parts.end(), PayloadCondition(path, None)
+    else:
+        for name in path:
+            # Whoever could ask for equal values could find a secret by guessing.
+            if masked({name: 0}) != {name: 0}:
+                raise InvalidArgument(
+                    f"values of {shown(name)} are masked as secrets, so jobs can be selected only by whether there "
+                    f"is one: data.{name} exists"
+                )
+        value, end = _json(text, parts.end())
+        _check_numbers(value)
+        condition = PayloadCondition(path, _storable(text[parts.end() : end].strip()))
+    following = _AND.match(text, end)
+    if following is None and text[end:].strip():
+        if parts["exists"]:
+            raise InvalidArgument(f"expected a payload condition such as {_EXAMPLES}, got {shown(text)}")
+        raise _not_json(text[parts.end() :])
+    return condition, text[following.end() :] if following else ""
 
 
 def _quoted(text: str, quote: str, escape: str) -> str:
@@ -69,22 +112,22 @@ def _quoted(text: str, quote: str, escape: str) -> str:
 def _step(text: str) -> str:
     if not text.startswith('."'):
         return _storable(text[1:])
-    return _storable(str(_json(text[1:])))
+    return _storable(str(_json(text, 1)[0]))
 
 
-def _value(text: str) -> str:
-    _check_numbers(_json(text))
-    return _storable(text.strip())
-
-
-def _json(text: str) -> Any:
+def _json(text: str, start: int) -> tuple[Any, int]:
+    """The value that begins there, and where it ends."""
     try:
-        return json.loads(text, parse_float=Decimal, parse_constant=_refuse)
+        return json.JSONDecoder(parse_float=Decimal, parse_constant=_refuse).raw_decode(text, start)
     except (ValueError, RecursionError, ArithmeticError):
-        raise InvalidArgument(
-            f"the value of a payload condition must be JSON, with texts in double quotes, such as {_EXAMPLES}, "
-            f"got {shown(text)}"
-        ) from None
+        raise _not_json(text[start:]) from None
+
+
+def _not_json(text: str) -> InvalidArgument:
+    return InvalidArgument(
+        f"the value of a payload condition must be JSON, with texts in double quotes, such as {_EXAMPLES}, "
+        f"got {shown(text)}"
+    )
 
 
 def _refuse(name: str) -> None:

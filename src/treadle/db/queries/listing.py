@@ -184,6 +184,7 @@ def _params(job_filter: JobFilter, after: str | None) -> tuple[str, dict[str, ob
         **filters,
         "path": where and list(where.path),
         "value": where and where.value,
+        "also": where and where.also_as_json,
         "exact": _as_id(job_filter.search) if place is None or place.id == _END else None,
         "rank": place and place.rank,
         "at": place and place.moment,

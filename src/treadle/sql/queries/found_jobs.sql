@@ -35,6 +35,7 @@ with found as (
         %(until)s::timestamptz,
         %(path)s::text[],
         %(value)s::jsonb,
-        %(payloads)s
+        %(payloads)s,
+        %(also)s::jsonb
     ) with ordinality as found (id, rank, at, fits, last, looked, nth)
 )

@@ -20,7 +20,8 @@ create or replace function treadle.find_by_payload(
     p_id uuid,
     p_limit int,
     p_look int,
-    p_end timestamptz
+    p_end timestamptz,
+    p_also jsonb
 ) returns table (id uuid, rank int, at timestamptz, fits boolean, last boolean, looked bigint)
 language plpgsql stable
 rows 100
@@ -43,6 +44,7 @@ begin
             job.id, job.status, job.holds, job.run_at, job.job_type, job.queue, job.worker_id, job.key, job.priority,
             job.claimed_at, job.finished_at,
             job.data #> p_path = p_value
+                and (p_also is null or treadle.has_values(job.data, p_also))
                 and (
                     p_search is null
                     or coalesce(strpos(lower(job.last_error), p_search) > 0, false)
@@ -96,5 +98,5 @@ begin
 end
 $$;
 
-comment on function treadle.find_by_payload(text[], jsonb, varchar, varchar, varchar, varchar, varchar, text, text, timestamptz, timestamptz, uuid, uuid, uuid, int, int, timestamptz)
+comment on function treadle.find_by_payload(text[], jsonb, varchar, varchar, varchar, varchar, varchar, text, text, timestamptz, timestamptz, uuid, uuid, uuid, int, int, timestamptz, jsonb)
     is 'The jobs with a value in the payload, along an index, for find_jobs().';

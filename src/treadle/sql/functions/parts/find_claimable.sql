@@ -22,7 +22,8 @@ create or replace function treadle.find_claimable(
     p_first uuid,
     p_last uuid,
     p_path text[],
-    p_value jsonb
+    p_value jsonb,
+    p_also jsonb
 ) returns table (id uuid, rank int, at timestamptz, fits boolean, last boolean, looked bigint)
 language plpgsql stable
 rows 100
@@ -139,6 +140,7 @@ begin
                         from treadle.jobs as job
                         where job.id = find_claimable.id
                           and (p_path is null or job.data #> p_path = coalesce(p_value, job.data #> p_path))
+                          and (p_also is null or treadle.has_values(job.data, p_also))
                           and (v_round.in_text[v_nth] or strpos(lower(job.data::text), p_search) > 0)
                     );
                 end if;
@@ -174,5 +176,5 @@ begin
 end
 $$;
 
-comment on function treadle.find_claimable(varchar, varchar, varchar, text, boolean, timestamptz, int, timestamptz, uuid, int, int, timestamptz, text, uuid, uuid, text[], jsonb)
+comment on function treadle.find_claimable(varchar, varchar, varchar, text, boolean, timestamptz, int, timestamptz, uuid, int, int, timestamptz, text, uuid, uuid, text[], jsonb, jsonb)
     is 'The claimable jobs in the order in which they will be claimed, for find_jobs().';

@@ -12,8 +12,9 @@
 -- range of the index that is read for the finished jobs and for the list without a status; other lists are filtered.
 --
 -- p_search is a text in the payload or in the error, or at least 8 first or last digits of an id. p_path and p_value select
--- by a value in the payload; without p_value, a value must exist. If a role may not read payloads, or p_payloads is false, the
--- payload is not searched, and p_path is refused. An index for the path is used if has_payload_index() finds one: then the
+-- by a value in the payload; without p_value, a value must exist. p_also has further conditions, as has_values() reads them, of which
+-- all must hold; p_path is needed with it. If a role may not read payloads, or p_payloads is false, the
+-- payload is not searched, and p_path is refused. An index for one of the paths is used if has_payload_index() finds one: then the
 -- order is the newest first, whatever the status.
 --
 -- The page starts after the place in that order that p_rank, p_at and p_id give. The other filters are applied to the next
@@ -41,7 +42,8 @@ create or replace function treadle.find_jobs(
     p_until timestamptz default null,
     p_path text[] default null,
     p_value jsonb default null,
-    p_payloads boolean default true
+    p_payloads boolean default true,
+    p_also jsonb default null
 ) returns table (id uuid, rank int, at timestamptz, fits boolean, last boolean, looked bigint)
 language plpgsql stable
 rows 100
@@ -70,6 +72,8 @@ declare
     -- How many payloads one statement searches: one by one takes twice as long.
     c_batch constant int := 32;
     v_batch int := 1;
+    v_also jsonb;
+    v_place int;
     v_size int;
     v_from int;
     v_ids uuid[];
@@ -236,12 +240,32 @@ begin
         end if;
     end if;
 
+    -- An index for any of the conditions will do: that one becomes the first.
+    if p_also is not null and (p_value is null or not treadle.has_payload_index(p_path)) then
+        select also.condition, (also.nth - 1)::int
+        into v_also, v_place
+        from jsonb_array_elements(p_also) with ordinality as also (condition, nth)
+        where also.condition ? 'value'
+          and treadle.has_payload_index(array(select jsonb_array_elements_text(also.condition -> 'path')))
+        order by also.nth
+        limit 1;
+        if found then
+            p_also := (p_also - v_place)
+                || jsonb_build_array(jsonb_build_object('path', p_path) || case
+                    when p_value is null then '{}'::jsonb
+                    else jsonb_build_object('value', p_value)
+                end);
+            p_path := array(select jsonb_array_elements_text(v_also -> 'path'));
+            p_value := v_also -> 'value';
+        end if;
+    end if;
+
     if p_value is not null and treadle.has_payload_index(p_path) then
         return query
         select *
         from treadle.find_by_payload(
             p_path, p_value, p_status, p_job_type, p_queue, p_worker_id, p_key, v_search, v_digits, p_since, p_until,
-            v_first, v_last, p_id, p_limit, p_look, v_end
+            v_first, v_last, p_id, p_limit, p_look, v_end, p_also
         );
         return;
     end if;
@@ -252,7 +276,7 @@ begin
         from treadle.find_claimable(
             p_job_type, p_queue, p_worker_id, v_search, v_payloads,
             case p_status when 'later' then now() else '-infinity' end, p_rank, p_at, p_id, p_limit, p_look, v_end,
-            v_digits, v_first, v_last, p_path, p_value
+            v_digits, v_first, v_last, p_path, p_value, p_also
         );
         return;
     end if;
@@ -286,6 +310,7 @@ begin
                 from treadle.jobs as job
                 where job.id = v_ids[candidate.nth]
                   and (p_path is null or job.data #> p_path = coalesce(p_value, job.data #> p_path))
+                  and (p_also is null or treadle.has_values(job.data, p_also))
                   and (v_in_text[candidate.nth] or strpos(lower(job.data::text), v_search) > 0)
                 offset 0
             ) as payload
@@ -331,5 +356,5 @@ begin
 end
 $$;
 
-comment on function treadle.find_jobs(varchar, varchar, varchar, varchar, varchar, text, uuid, int, timestamptz, uuid, int, int, interval, timestamptz, timestamptz, text[], jsonb, boolean)
+comment on function treadle.find_jobs(varchar, varchar, varchar, varchar, varchar, text, uuid, int, timestamptz, uuid, int, int, interval, timestamptz, timestamptz, text[], jsonb, boolean, jsonb)
     is 'One page of a list of jobs: those that match, and with "last" where the search stopped. The cost does not grow with the table.';

@@ -61,8 +61,8 @@ class JobFilter(RequestModel):
     until: Moment | None = None
     """Jobs before this time."""
     where: Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=_LINE)] | None = None
-    """A value in the payload: `data.order = "ORD-1999"`, `data.customer.id = 7` or `data.note exists`. Requires the
-    role operator."""
+    """A value in the payload: `data.order = "ORD-1999"`, `data.customer.id = 7` or `data.note exists`; several
+    are joined with `and`, and all must hold. Requires the role operator."""
 
     @property
     def job_filter(self) -> listing.JobFilter:

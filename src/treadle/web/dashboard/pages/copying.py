@@ -60,7 +60,7 @@ def list_statement(schema: str, job_filter: JobFilter) -> str:
         *_equal("key", job_filter.key),
         *_search(job_filter.search),
         *_times("finished_at" if by_finish else "created_at", job_filter.since, job_filter.until),
-        *([] if job_filter.where is None else [_payload(job_filter.where)]),
+        *([] if job_filter.where is None else map(_payload, job_filter.where.all)),
     ]
     where = "\nwhere " + "\n  and ".join(conditions) if conditions else ""
     order = "finished_at desc, id desc" if by_finish else "id desc"

@@ -114,10 +114,11 @@ def routes(app: Treadle, searches: Searches, readings: Readings) -> list[RouteSp
 
     async def missing_index(job_filter: JobFilter) -> str | None:
         """The statement for an index that would make this search quick."""
-        where = job_filter.where
-        if where is None or where.value is None or await app.database.aread(has_payload_index(where.path)):
-            return None
-        return where.index_statement(app.database.schema)
+        where = [] if job_filter.where is None else [each for each in job_filter.where.all if each.value is not None]
+        for each in where:
+            if await app.database.aread(has_payload_index(each.path)):
+                return None
+        return where[0].index_statement(app.database.schema) if where else None
 
     async def confirm_bulk(context: Context) -> Response:
         action = context.field("action") or ""

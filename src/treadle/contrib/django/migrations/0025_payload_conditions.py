@@ -1,0 +1,13 @@
+"""Searches by several values in payloads."""
+
+from typing import Any, ClassVar
+
+from django.db import migrations
+
+from treadle.contrib.django.schema import UpgradeSchema
+
+
+class Migration(migrations.Migration):  # type: ignore[misc]
+    atomic = False
+    dependencies: ClassVar[list[Any]] = [("treadle", "0024_stopped_children")]
+    operations: ClassVar[list[Any]] = [UpgradeSchema(25)]
