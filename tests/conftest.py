@@ -27,11 +27,13 @@ from psycopg.conninfo import make_conninfo
 
 from tests.support.apps import use_database
 from tests.support.dashboard_fixtures import (  # noqa: F401
+    NEXT_TEST,
     NO_CHROMIUM,
     chromium,
     dashboard,
     operator,
     patient,
+    session_chromium,
     site,
     tab,
     theme,
@@ -112,6 +114,11 @@ def pytest_configure(config: pytest.Config) -> None:
         connection.execute(f"create database {template}")
     migrate(make_conninfo(url, dbname=template))
     os.environ[SERVER], os.environ[TEMPLATE] = url, template
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    item.session.stash[NEXT_TEST] = nextitem if isinstance(nextitem, pytest.Function) else None
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

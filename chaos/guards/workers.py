@@ -258,4 +258,32 @@ MUTANTS = [
         "",
         test("queue/set_concurrency", "test_what_set_concurrency_returns"),
     ),
+    Mutant(
+        "a worker process collects garbage after its start",
+        f"{WORKER}/process.py",
+        "gc.enable()",
+        "pass",
+        test("worker/start", "test_a_process_collects_garbage_after_its_imports"),
+    ),
+    Mutant(
+        "a child process collects garbage after its start",
+        f"{WORKER}/child_program.py",
+        "gc.enable()",
+        "pass",
+        test("worker/start", "test_a_process_collects_garbage_after_its_imports"),
+    ),
+    Mutant(
+        "a keeper collects garbage after its start",
+        f"{WORKER}/keeper.py",
+        "gc.enable()",
+        "pass",
+        test("worker/start", "test_a_process_collects_garbage_after_its_imports"),
+    ),
+    Mutant(
+        "a command collects garbage after its start",
+        "src/treadle/cli/commands.py",
+        "gc.enable()",
+        "pass",
+        test("worker/start", "test_a_command_collects_garbage_after_its_imports"),
+    ),
 ]

@@ -3,7 +3,7 @@
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from playwright.sync_api import Browser, ConsoleMessage, Dialog, Error, Page, expect, sync_playwright
 
@@ -11,8 +11,9 @@ from tests.support.web import Server
 
 expect.set_options(timeout=60_000)  # for a machine under load
 
-# Chromium loads the pages behind its address bar, which no test sees, for each tab: 1.3 s of CPU.
-UNUSED = "WebUIOmniboxPopup,WebUIOmniboxAimPopup,WebUIOmniboxFullPopup"
+# Chromium loads the pages behind its address bar, which no test sees, for each tab: 1.3 s of CPU. With RenderDocument,
+# it replaces the frame for each page of a site, too: a sixth of the CPU of loading a page.
+UNUSED = "WebUIOmniboxPopup,WebUIOmniboxAimPopup,WebUIOmniboxFullPopup,RenderDocument"
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
@@ -30,6 +31,23 @@ def chromium() -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=arguments)
         yield browser
         browser.close()
+
+
+class Chromium:
+    """The browser of a test process. Starting it takes 1.6 s of CPU, so the next module continues it."""
+
+    def __init__(self) -> None:
+        self._resources = ExitStack()
+        self._browser: Browser | None = None
+
+    def open(self) -> Browser:
+        if self._browser is None:
+            self._browser = self._resources.enter_context(chromium())
+        return self._browser
+
+    def close(self) -> None:
+        self._resources.close()
+        self._browser = None
 
 
 class Visit:

@@ -11,12 +11,15 @@ if TYPE_CHECKING:
     # The browser driver and the web server are slow to import, so only the tests that need them import them.
     from playwright.sync_api import Browser, Page
 
-    from tests.support.browser import Visit
+    from tests.support.browser import Chromium, Visit
     from tests.support.dashboards import Browser as Visitor
     from tests.support.dashboards import Site
     from tests.support.web import Server
 
 Theme = Literal["light", "dark"]
+
+# While the fixtures of a test are torn down: the test that this process runs next.
+NEXT_TEST = pytest.StashKey[pytest.Function | None]()
 
 NO_CHROMIUM = "the dashboard in a browser: Chromium is not installed (on Debian: apt-get install chromium)"
 
@@ -55,15 +58,27 @@ def operator(site: "Site") -> "Visitor":
     return site.signed_in(OPERATOR)
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator["Browser"]:
-    """Per module, not per session: while it exists, this thread has an event loop, and other tests need their own."""
-    from tests.support import browser as browsing
+@pytest.fixture(scope="session")
+def session_chromium() -> Iterator["Chromium"]:
+    from tests.support.browser import Chromium
 
-    if browsing.find_chromium() is None:
+    chromium = Chromium()
+    yield chromium
+    chromium.close()
+
+
+@pytest.fixture(scope="module")
+def chromium(request: pytest.FixtureRequest, session_chromium: "Chromium") -> Iterator["Browser"]:
+    """It stays open if the next module needs it too. Otherwise it is closed: while it exists, this thread has an event
+    loop, and other tests need their own."""
+    from tests.support.browser import find_chromium
+
+    if find_chromium() is None:
         pytest.skip(NO_CHROMIUM)
-    with browsing.chromium() as browser:
-        yield browser
+    yield session_chromium.open()
+    following = request.session.stash.get(NEXT_TEST, None)
+    if following is None or "chromium" not in following.fixturenames:
+        session_chromium.close()
 
 
 @pytest.fixture

@@ -27,8 +27,7 @@ from treadle.words.errors import DatabaseUnreachable
 from treadle.words.outcome import Ending, Interrupt, Outcome
 from treadle.words.payload import clean_error
 from treadle.words.record import OutgoingEvent, OutgoingLogLine
-from treadle.worker import log_format
-from treadle.worker.child import work
+from treadle.worker import child_program, log_format
 from treadle.worker.exit_codes import died
 from treadle.worker.outcomes import over_memory_limit, overdue, stopped
 from treadle.worker.recycling import UNLIMITED, Limits, memory_used
@@ -45,7 +44,7 @@ class Child:
     def __init__(self, limits: Limits) -> None:
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
-        self.process: BaseProcess = context.Process(target=work, args=(theirs,), name="treadle-child")
+        self.process: BaseProcess = context.Process(target=child_program.main, args=(theirs,), name="treadle-child")
         self.process.start()
         theirs.close()
         self.limits = limits

@@ -7,6 +7,7 @@ process of its own: it ends with the program, however that ends, and then gives 
 
 import asyncio
 import contextlib
+import gc
 import json
 import logging
 import os
@@ -225,7 +226,7 @@ class KeeperProcess:
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-c",
-            "from treadle.worker.keeper import main; main()",
+            "import gc; gc.disable(); from treadle.worker.keeper import main; main()",
             stdin=subprocess.PIPE,
             pass_fds=[self._slots.descriptor],
             start_new_session=True,  # Ctrl-C in a terminal is for the program
@@ -304,5 +305,8 @@ async def _orphaned(parent: int) -> None:
 
 
 def main() -> None:
+    # What was imported is never garbage. The process is started without the collector: see cli/commands.py.
+    gc.freeze()
+    gc.enable()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     asyncio.run(keep())

@@ -31,6 +31,9 @@ _DEFAULT_THRESHOLD = gc.get_threshold()
 
 
 def main() -> None:
+    # What was imported is never garbage. The process is started without the collector: see cli/commands.py.
+    gc.freeze()
+    gc.enable()
     _die_with(int(os.environ["TREADLE_SUPERVISOR"]))
     order = json.loads(sys.stdin.buffer.readline())
     set_up(order["log_level"], order["log_style"], running_job_fields)

@@ -227,7 +227,7 @@ class Supervisor:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-c",
-                "from treadle.worker.process import main; main()",
+                "import gc; gc.disable(); from treadle.worker.process import main; main()",
                 stdin=subprocess.PIPE,
                 pass_fds=[slots.descriptor, theirs_to_write],
                 start_new_session=True,  # signals from a terminal are for the supervisor, which passes them on
