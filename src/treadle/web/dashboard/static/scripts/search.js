@@ -2,6 +2,7 @@
 // Each request searches for about a tenth of a second. Without scripts, the link "Continue searching" does the same.
 
 import { $, all } from "./dom.js";
+import { merge } from "./merging.js";
 import { offerSelection } from "./selection.js";
 import { updateTimes } from "./times.js";
 
@@ -14,10 +15,8 @@ function show(answer) {
   const found = rows(answer);
   if (table) table.append(...found);
   else if (found.length) $(".empty")?.replaceWith(found[0].closest("form"));
-  const before = $("#search-progress");
-  const after = $("#search-progress", answer);
-  before.replaceChildren(...after.childNodes);
-  if (!after.dataset.most) delete before.dataset.most;
+  // The button Stop stays: a click on one that is replaced between press and release would be lost.
+  merge($("#search-progress"), $("#search-progress", answer));
   $("#search-found").textContent = `${number(rows().length)} found.`;
   $(".pagination").replaceWith($(".pagination", answer));
   if (!rows().length && $(".empty") && $(".empty", answer)) $(".empty").replaceWith($(".empty", answer));
@@ -43,9 +42,7 @@ async function run() {
       const answer = new DOMParser().parseFromString(await response.text(), "text/html");
       if (!response.ok || !$("#search-progress", answer)) throw new Error($("main p", answer)?.textContent || response.statusText);
       if (signal.aborted) break;
-      const hadFocus = document.activeElement?.id === "search-stop";
       show(answer);
-      if (hadFocus) { $("#search-stop").hidden = false; $("#search-stop").focus(); }
     }
   } catch (error) {
     if (error.name !== "AbortError") problem = `The search was interrupted: ${error.message} `;
