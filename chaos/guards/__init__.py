@@ -1,6 +1,7 @@
 """The guards that chaos/mutants.py removes, by subject, and the test or storm that must fail without each of them."""
 
 from chaos.guards import (
+    browser,
     claims,
     clocks,
     dashboard,
@@ -37,6 +38,7 @@ MUTANTS = [
     *workflows.MUTANTS,
     *observability.MUTANTS,
     *dashboard.MUTANTS,
+    *browser.MUTANTS,
     *errors.MUTANTS,
     *searches.MUTANTS,
 ]

@@ -76,6 +76,20 @@ def test_log_lines_are_appended_live(visit: Visit, queue: JobQueue, connection: 
     expect(page.get_by_text("No log lines yet.")).to_be_hidden()
 
 
+def test_a_log_line_is_appended_once(visit: Visit, queue: JobQueue, connection: Connection[Any]) -> None:
+    """A page that was fetched again may have lines that the stream sends later."""
+    job = running(queue)
+    connection.execute("insert into logs values (%s, 1, 1, 1, 1, now(), 40, 'films', 'reel 1')", (job.id,))
+    page = visit.live(f"/jobs/{job.id}")
+    page.evaluate(
+        """async () => {
+            const { appendLines } = await import("/assets/merging.js");
+            appendLines({ logs: document.querySelector("#logs").innerHTML + '<li data-number="2">reel 2</li>' });
+        }"""
+    )
+    expect(page.locator("#logs li .message, #logs li:not(:has(.message))")).to_have_text(["reel 1", "reel 2"])
+
+
 def test_a_failed_job_shows_its_traceback_and_can_be_retried(
     visit: Visit, queue: JobQueue, connection: Connection[Any]
 ) -> None:

@@ -74,8 +74,7 @@ def window_of(context: Context) -> int:
 
 def render_regions(mount_path: str, role: Role, update: OverviewUpdate) -> Regions:
     def render_now(now: OverviewNow) -> dict[str, str]:
-        # Without a CSRF token, which differs between browsers: the script on the page fills it in.
-        values = template_values(now, csrf_token="")
+        values = template_values(now)
         return {name: fragment(mount_path, role, template, **values) for name, template in REGIONS.items()}
 
     def render_charts(charts: Charts) -> dict[str, str]:
@@ -86,7 +85,7 @@ def render_regions(mount_path: str, role: Role, update: OverviewUpdate) -> Regio
     return Regions(update.now.value.overview.at, html)
 
 
-def template_values(now: OverviewNow, **more: Any) -> dict[str, Any]:
+def template_values(now: OverviewNow) -> dict[str, Any]:
     # Their types and queues are needed unmasked, to resume them.
     pauses = [each._replace(reason=masked(each.reason)) for each in now.overview.pauses]
     due = [each for each in now.overview.lanes if each.due_since is not None]
@@ -99,7 +98,6 @@ def template_values(now: OverviewNow, **more: Any) -> dict[str, Any]:
         "drawn": draw_slots(now.slots),
         "failures": now.failures,
         "verdicts": now.verdicts,
-        **more,
     }
 
 

@@ -1,7 +1,6 @@
 // Merges new markup into the page. Unchanged elements stay, and keep their focus, scroll position, input and open state.
 // The markup is parsed without running scripts.
 
-import { all, main } from "./dom.js";
 import { updateTimes } from "./times.js";
 
 function isSame(one, other) {
@@ -61,8 +60,6 @@ export function replaceRegions(regions) {
     const region = document.getElementById(id);
     if (!region) continue;
     mergeChildren(region, parsed(html));
-    // The server renders a region once for all browsers, without the CSRF token of this one.
-    for (const field of all('input[name="csrf_token"]', region)) field.value = main().dataset.csrfToken;
     updateTimes(region);
   }
 }
