@@ -58,7 +58,8 @@ def count_depths(url: str, processes: list[int]) -> None:
             sleep(max(0.5, row[0]))
 
 
-def measure(url: str, seconds: float, pages: list[str]) -> dict[str, object]:
+def measure(url: str, seconds: float, pages: list[str], others: list[int]) -> dict[str, object]:
+    """Without the server processes of `others`."""
     command = [sys.executable, "-m", "treadle", "dashboard", "--port", "0", "--database-url", url]
     with ExitStack() as stack:
         process = stack.enter_context(subprocess.Popen(command, stderr=subprocess.PIPE, text=True))
@@ -69,8 +70,7 @@ def measure(url: str, seconds: float, pages: list[str]) -> dict[str, object]:
             Thread(target=view, args=(base, path), daemon=True).start()
             sleep(0.3)
         connection = stack.enter_context(psycopg.connect(url, autocommit=True))
-        others = [connection.info.backend_pid]
-        Thread(target=count_depths, args=(url, others), daemon=True).start()
+        others.append(connection.info.backend_pid)
         sleep(30)
 
         def used() -> tuple[float, dict[int, float]]:
@@ -101,7 +101,9 @@ def main() -> None:
     parser.add_argument("url")
     parser.add_argument("--seconds", type=float, default=60)
     options = parser.parse_args()
-    report = [measure(options.url, options.seconds, pages) for pages in (PAGES, ["/"] * len(PAGES))]
+    others: list[int] = []
+    Thread(target=count_depths, args=(options.url, others), daemon=True).start()
+    report = [measure(options.url, options.seconds, pages, others) for pages in (PAGES, ["/"] * len(PAGES))]
     print(json.dumps(report, indent=2))
     (HERE / "viewers.json").write_text(json.dumps(report, indent=2) + "\n")
 

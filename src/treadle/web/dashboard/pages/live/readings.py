@@ -19,8 +19,10 @@ log = logging.getLogger("treadle")
 
 # How often a topic is read, unless its page says otherwise.
 SECONDS = 2.0
-# What takes longer than this to read is read half as often, but before a page looks stale: it does after 5 seconds.
+# What takes longer than this to read is read half as often, but before a page looks stale: it does after 5 seconds. This holds
+# for a while: a topic that finds in part what another one has just read is quick, and is not cheap.
 LONG_SECONDS = 0.02
+LONG_FOR_SECONDS = 30.0
 LONGEST_INTERVAL = 4.0
 RETRY_SECONDS = 2.0
 # Pages are told that what they show is old if it could not be read for this long. The read goes on.
@@ -67,6 +69,7 @@ class Topic(Generic[Value]):
         self.seconds = seconds
         self.interval = seconds
         """How often it is read at the moment."""
+        self.long_until = 0.0
         self.takes_turns = takes_turns
         self.trouble: Unavailable | None = None
         """Why it could not be read the last time."""
@@ -167,7 +170,10 @@ class Readings:
             return
         self._failing = False
         topic.trouble = None
-        is_long = clock() - began > LONG_SECONDS
+        ended = clock()
+        if ended - began > LONG_SECONDS:
+            topic.long_until = ended + LONG_FOR_SECONDS
+        is_long = ended < topic.long_until
         topic.interval = max(topic.seconds, min(2 * topic.seconds, LONGEST_INTERVAL)) if is_long else topic.seconds
         topic.rounds += 1
         topic.send(Reading(value))

@@ -10,7 +10,7 @@ from treadle.web.dashboard.pages.live.readings import Reading, Readings
 # Pages are read at the same moments, so that they share what was read this long ago.
 SHARED_SECONDS = 1.0
 # Charts are the most expensive part of a page, to read and to render. By the length of their spans, in seconds.
-CHART_SECONDS = {60: 5.0, 300: 10.0, 900: 10.0, 7200: 10.0}
+CHART_SECONDS = {60: 5.0, 300: 10.0, 900: 15.0, 7200: 30.0}
 
 Value = TypeVar("Value")
 
