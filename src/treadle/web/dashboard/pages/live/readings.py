@@ -19,8 +19,8 @@ log = logging.getLogger("treadle")
 
 # How often a topic is read, unless its page says otherwise.
 SECONDS = 2.0
-# What takes longer than this to read is read half as often, but before a page looks stale: it does after 5 seconds. This holds
-# for a while: a topic that finds in part what another one has just read is quick, and is not cheap.
+# What takes longer than this to read is read half as often, but before a page looks stale: it does after 5 seconds.
+# This holds for a while: a topic for which another one has just read the most is quick, and is not cheap.
 LONG_SECONDS = 0.02
 LONG_FOR_SECONDS = 30.0
 LONGEST_INTERVAL = 4.0
