@@ -134,6 +134,7 @@ def database_fault(surfaces: Surfaces, name: str) -> dict[str, str]:
 
 def worker_fault(surfaces: Surfaces, fault: AbstractContextManager[None], job: UUID) -> dict[str, str]:
     clock = Clock()
+    logged = len(surfaces.worker.log.read_text())
     pages = {
         "Overview": numbered("overview", (shows(tab, "stuck") for tab in surfaces.tabs_of("/"))),
         "Workers": numbered("workers", (shows(tab, "is stuck") for tab in surfaces.tabs_of("/workers"))),
@@ -145,7 +146,7 @@ def worker_fault(surfaces: Surfaces, fault: AbstractContextManager[None], job: U
         "`why`": lambda: "stuck" in surfaces.command("why", job),
         "`doctor`": lambda: "keeps its jobs" in surfaces.command("doctor"),
         "`/metrics`": lambda: 'treadle_workers{state="stuck"} 1' in surfaces.scene.get("/metrics")[2],
-        "log": lambda: "is stuck" in surfaces.worker.log.read_text(),
+        "log": lambda: "is stuck" in surfaces.worker.log.read_text()[logged:],
         "`/ready`": lambda: not surfaces.ready(),
     }
     with fault:

@@ -14,11 +14,11 @@ MUTANTS = [
         test("web/pages", "test_health_shows_a_stuck_worker_before_the_next_examination_is_due"),
     ),
     Mutant(
-        "what takes long to read is read less often",
-        "src/treadle/web/dashboard/pages/live/readings.py",
-        " if is_long else topic.seconds",
-        " if False else topic.seconds",
-        test("web/live", "test_what_takes_long_to_read_is_read_less_often"),
+        "a state that takes long to read is read less often",
+        "src/treadle/web/dashboard/pages/live/shared.py",
+        " if is_long else live.SECONDS",
+        " if False else live.SECONDS",
+        test("web/live", "test_a_state_that_takes_long_to_read_is_read_less_often"),
     ),
     Mutant(
         "a form is carried out once",

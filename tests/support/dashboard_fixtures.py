@@ -87,11 +87,12 @@ def dashboard(app: Treadle, monkeypatch: pytest.MonkeyPatch, patient: None) -> I
     more often, so that tests wait less."""
     from tests.support.web import serving
     from treadle.web.dashboard import dashboard_app
-    from treadle.web.dashboard.pages.live import jobs, readings
+    from treadle.web.dashboard.pages.live import jobs, readings, shared
     from treadle.web.dashboard.security.local_only import local_only
 
     monkeypatch.setattr(jobs, "JOB_SECONDS", 0.2)
     monkeypatch.setattr(readings, "SECONDS", 0.4)
+    monkeypatch.setattr(shared, "LONG_SECONDS", 60.0)
     with serving(dashboard_app(app, authorize=local_only)) as server:
         yield server
 

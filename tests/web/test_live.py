@@ -16,9 +16,10 @@ from tests.support.web import Server, messages, take
 from treadle import JobQueue, Treadle
 from treadle.db.patience import ON_SCREEN, current
 from treadle.db.query import Query
-from treadle.web.dashboard.pages.live import jobs, readings
+from treadle.web.dashboard.pages.live import jobs, readings, shared
 from treadle.web.dashboard.pages.live.jobs import Deleted, JobPage, JobUpdate, LiveJobs
 from treadle.web.dashboard.pages.live.readings import MAX_UNREAD, Reading, Readings, Unavailable, summary_of
+from treadle.web.dashboard.pages.live.shared import SharedReads
 from treadle.words.errors import TableLocked, TooSlow
 
 Update = TypeVar("Update")
@@ -118,20 +119,21 @@ def test_a_hundred_pages_that_show_the_same_are_read_and_rendered_once() -> None
     asyncio.run(body())
 
 
-@pytest.mark.parametrize(("seconds", "expected"), [(0.1, 0.2), (3, 4), (5, 5)])
-def test_what_takes_long_to_read_is_read_less_often(
-    monkeypatch: pytest.MonkeyPatch, seconds: float, expected: float
-) -> None:
-    async def body() -> float:
-        shared = Readings()
-        async with aclosing(shared.follow("list", lambda: asyncio.sleep(0.02), seconds)) as updates:
-            await anext(updates)
-            return shared.topics["list"].interval
+def test_a_state_that_takes_long_to_read_is_read_less_often(app: Treadle, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def body() -> list[float]:
+        reads = SharedReads(app, Readings())
+        found = [reads.seconds()]
+        for _ in range(shared.READS):
+            await reads.state()
+            found.append(reads.seconds())
+        await app.aclose()
+        return found
 
-    monkeypatch.setattr(readings, "LONG_SECONDS", 60)
-    assert asyncio.run(body()) == seconds
-    monkeypatch.setattr(readings, "LONG_SECONDS", 0.01)
-    assert asyncio.run(body()) == expected
+    monkeypatch.setattr(shared, "SHARED_SECONDS", 0.0)
+    monkeypatch.setattr(shared, "LONG_SECONDS", 60.0)
+    assert asyncio.run(body()) == [2.0] * 6
+    monkeypatch.setattr(shared, "LONG_SECONDS", 0.0)
+    assert asyncio.run(body()) == [2.0] * 5 + [4.0]
 
 
 def test_several_who_ask_at_once_wait_for_one_read() -> None:

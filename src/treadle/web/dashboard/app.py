@@ -25,6 +25,7 @@ from treadle.web.dashboard.pages import (
 )
 from treadle.web.dashboard.pages.live import job_stream
 from treadle.web.dashboard.pages.live.readings import Readings
+from treadle.web.dashboard.pages.live.shared import SharedReads
 from treadle.web.dashboard.routes import RouteSpec, build_route
 from treadle.web.dashboard.searches import Searches
 from treadle.web.dashboard.security.access import Authorize
@@ -34,17 +35,18 @@ from treadle.web.dashboard.security.role_secrets import RoleSecrets
 def routes(app: Treadle, secrets: RoleSecrets | None = None) -> list[RouteSpec]:
     """All routes, each with the role that it requires. Sign-in exists only if the dashboard has its own secrets."""
     check, readings, searches = HealthCheck(app), Readings(), Searches()
+    shared = SharedReads(app, readings)
     return [
         *assets.routes(),
         *([] if secrets is None else login.routes(secrets)),
-        *overview.routes(app, readings),
+        *overview.routes(app, readings, shared),
         *jobs.routes(app, searches, readings),
         *job.routes(app),
         *job_stream.routes(app, readings),
         *error_groups.routes(app, readings),
         *schedules.routes(app, readings),
         *limits.routes(app, readings),
-        *places.routes(app, readings),
+        *places.routes(app, readings, shared),
         *workflows.routes(app, readings),
         *workers.routes(app, readings),
         *audit.routes(app, readings),

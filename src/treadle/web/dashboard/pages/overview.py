@@ -105,9 +105,8 @@ def chart_values(charts: Charts) -> dict[str, Any]:
     return {"panel": panel(charts.chart.spans, charts.chart.step, masked(charts.marks))}
 
 
-def routes(app: Treadle, readings: Readings) -> list[RouteSpec]:
+def routes(app: Treadle, readings: Readings, shared: SharedReads) -> list[RouteSpec]:
     judge = VerdictReader(app.database)
-    shared = SharedReads(app, readings)
 
     async def read_live(window: int) -> OverviewUpdate:
         charts = await shared.slowly(("charts", window), CHART_SECONDS[STEPS[window]], lambda: read_charts(window))
@@ -148,7 +147,7 @@ def routes(app: Treadle, readings: Readings) -> list[RouteSpec]:
 
     async def live(context: Context) -> Response:
         window = window_of(context)
-        updates = readings.follow(("overview", window), lambda: read_live(window))
+        updates = readings.follow(("overview", window), lambda: read_live(window), shared.seconds)
         return stream_regions(context, updates, render_regions)
 
     async def confirm_pause(context: Context) -> Response:

@@ -73,8 +73,7 @@ class PlaceUpdate(NamedTuple):
     related: Reading[Related]
 
 
-def routes(app: Treadle, readings: Readings) -> list[RouteSpec]:
-    shared = SharedReads(app, readings)
+def routes(app: Treadle, readings: Readings, shared: SharedReads) -> list[RouteSpec]:
 
     async def read_list(kind: Kind, window: int) -> Places:
         query = find_finished(window)
@@ -136,7 +135,7 @@ def routes(app: Treadle, readings: Readings) -> list[RouteSpec]:
                 values = list_values(kind, found, window, search)
                 return Regions(found.at, {"places": fragment(mount_path, role, "parts/places.html", **values)})
 
-            updates = readings.follow(("places", kind, window, search), lambda: read_list(kind, window))
+            updates = readings.follow(("places", kind, window, search), lambda: read_list(kind, window), shared.seconds)
             return stream_regions(context, updates, render)
 
         return RouteSpec("GET", f"/live/{kind}s", live, Role.VIEWER, f"Live updates of {NAMES[kind].lower()}")
@@ -176,7 +175,9 @@ def routes(app: Treadle, readings: Readings) -> list[RouteSpec]:
                 )
                 return Regions(details.at, html)
 
-            updates = readings.follow(("place", kind, name, window), lambda: read_place(kind, name, window))
+            updates = readings.follow(
+                ("place", kind, name, window), lambda: read_place(kind, name, window), shared.seconds
+            )
             return stream_regions(context, updates, render)
 
         summary = f"Live updates of one {'job type' if kind == 'type' else kind}"

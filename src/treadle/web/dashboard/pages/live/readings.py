@@ -19,11 +19,6 @@ log = logging.getLogger("treadle")
 
 # How often a topic is read, unless its page says otherwise.
 SECONDS = 2.0
-# What takes longer than this to read is read half as often, but before a page looks stale: it does after 5 seconds.
-# This holds for a while: a topic for which another one has just read the most is quick, and is not cheap.
-LONG_SECONDS = 0.02
-LONG_FOR_SECONDS = 30.0
-LONGEST_INTERVAL = 4.0
 RETRY_SECONDS = 2.0
 # Pages are told that what they show is old if it could not be read for this long. The read goes on.
 SLOW_SECONDS = 2.0
@@ -64,12 +59,10 @@ class Reading(Generic[Value]):
 class Topic(Generic[Value]):
     """Something that at least one page shows."""
 
-    def __init__(self, read: Callable[[], Awaitable[Value]], seconds: float, takes_turns: bool = True) -> None:
+    def __init__(self, read: Callable[[], Awaitable[Value]], seconds: Callable[[], float], takes_turns: bool) -> None:
         self.read = read
         self.seconds = seconds
-        self.interval = seconds
         """How often it is read at the moment."""
-        self.long_until = 0.0
         self.takes_turns = takes_turns
         self.trouble: Unavailable | None = None
         """Why it could not be read the last time."""
@@ -102,14 +95,15 @@ class Readings:
         self,
         key: Hashable,
         read: Callable[[], Awaitable[Value]],
-        seconds: float | None = None,
+        seconds: float | Callable[[], float] | None = None,
         takes_turns: bool = True,
     ) -> AsyncGenerator[Reading[Value] | Unavailable, None]:
         """What `read` returns, every `seconds`. Pages with the same key share it. Without `takes_turns`, it does not
         wait for the reads of other pages: for what does not use the pool."""
         topic = self.topics.get(key)
         if topic is None:
-            topic = self.topics[key] = Topic(read, SECONDS if seconds is None else seconds, takes_turns)
+            chosen = SECONDS if seconds is None else seconds
+            topic = self.topics[key] = Topic(read, chosen if callable(chosen) else lambda: chosen, takes_turns)
             task = asyncio.create_task(self._run(topic), name=TASK_NAME)
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -146,15 +140,14 @@ class Readings:
             while not (await asyncio.wait({reading}, timeout=SLOW_SECONDS))[0]:
                 topic.send(self._reason(topic))
             with suppress(TimeoutError):
-                pause = RETRY_SECONDS if topic.trouble else seconds_until_next(topic.interval)
+                pause = RETRY_SECONDS if topic.trouble else seconds_until_next(topic.seconds())
                 await asyncio.wait_for(topic.abandoned.wait(), pause)
 
     async def _read(self, topic: Topic[Any], turns: asyncio.Semaphore) -> None:
         clock = asyncio.get_running_loop().time
         try:
             async with turns if topic.takes_turns else nullcontext():
-                began = clock()
-                with patience(KNOWN_LOCK if began < self._locked_until else ON_SCREEN):
+                with patience(KNOWN_LOCK if clock() < self._locked_until else ON_SCREEN):
                     value = await topic.read()
         except Exception as error:  # of any kind: a bug for one page must not stop the updates of all others
             expected = isinstance(error, TreadleError | DatabaseError | OSError)
@@ -170,11 +163,6 @@ class Readings:
             return
         self._failing = False
         topic.trouble = None
-        ended = clock()
-        if ended - began > LONG_SECONDS:
-            topic.long_until = ended + LONG_FOR_SECONDS
-        is_long = ended < topic.long_until
-        topic.interval = max(topic.seconds, min(2 * topic.seconds, LONGEST_INTERVAL)) if is_long else topic.seconds
         topic.rounds += 1
         topic.send(Reading(value))
 

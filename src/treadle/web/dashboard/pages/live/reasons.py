@@ -8,11 +8,8 @@ from treadle.app import Treadle
 from treadle.web.dashboard.pages.reasons import find_reason
 from treadle.why.reason import Reason
 from treadle.words.snapshot import JobSnapshot
-from treadle.words.status import Status
 
-# A job that runs rarely has a reason to show: that its worker is stuck, or lost.
-REASON_SECONDS = 3.0
-RUNNING_SECONDS = 10.0
+REASON_SECONDS = 2.0
 # A reason takes two queries. With many open pages it is read less often.
 MAX_PER_ROUND = 3
 
@@ -31,13 +28,9 @@ class LiveReasons:
             del self._due[gone]
             self._known.pop(gone, None)
         for each in open_jobs.values():
-            self._due.setdefault(each.id, clock() + _seconds(each))
+            self._due.setdefault(each.id, clock() + REASON_SECONDS)
         late = sorted((due, each) for each, due in self._due.items() if due <= clock())
         for _, job_id in late[:MAX_PER_ROUND]:
             self._known[job_id] = await find_reason(self._app, open_jobs[job_id])
-            self._due[job_id] = clock() + _seconds(open_jobs[job_id])
+            self._due[job_id] = clock() + REASON_SECONDS
         return dict(self._known)
-
-
-def _seconds(job: JobSnapshot) -> float:
-    return RUNNING_SECONDS if job.status is Status.RUNNING else REASON_SECONDS
