@@ -13,7 +13,7 @@ from treadle.web.dashboard.redaction import redact_finding
 # An examination runs many queries, so reloading the page must not start another one each time.
 HEALTH_SECONDS = 10.0
 # A table that is locked, or a worker that is stuck or lost, is shown sooner; and so is the end of it.
-CHANGED_SECONDS = 1.0
+CHANGED_SECONDS = 2.0
 # An examination that takes longer is abandoned, and the next visitor starts another one.
 LONGEST_SECONDS = 30.0
 

@@ -14,7 +14,7 @@ from treadle.web.dashboard.routes import Context, RouteSpec
 from treadle.web.dashboard.security.access import Role
 
 # Pages are told that the database does not answer after 2 s. An examination may take longer.
-PATIENCE = 1.7
+PATIENCE = 1.9
 
 
 def title_of(report: HealthReport) -> str:
