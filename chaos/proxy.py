@@ -94,6 +94,8 @@ class Proxy:
         with suppress(OSError):
             while True:
                 client, _ = self._listening.accept()
+                # Else a reply in two parts waits 40 ms for an acknowledgement of the first.
+                client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 with self._lock:
                     if self._closed:
                         client.close()
@@ -124,7 +126,9 @@ class Proxy:
 
     def _connect(self) -> socket.socket:
         if not self._host.startswith("/"):
-            return socket.create_connection((self._host, self._port))
+            server = socket.create_connection((self._host, self._port))
+            server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return server
         server = socket.socket(socket.AF_UNIX)
         try:
             server.connect(f"{self._host}/.s.PGSQL.{self._port}")

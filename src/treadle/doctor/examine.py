@@ -109,7 +109,7 @@ NAMES = [name for check in (VERSION, *SERVER, *SCHEMA) for name in check.names]
 
 
 # A table is locked: a query that needs it fails at once, and the others run.
-BLOCKED_SECONDS = 0.02
+BLOCKED_SECONDS = 0.005
 
 
 class NotificationTest:
