@@ -14,7 +14,7 @@ from treadle.web.dashboard.pages.live.readings import Reading, Readings
 SHARED_SECONDS = 1.0
 # If reading the state takes longer than this, it is read less often, but before pages look stale, after 5 seconds. On a
 # busy machine a single read may take long, so the shortest of some counts.
-LONG_SECONDS, READS = 0.03, 5
+LONG_SECONDS, READS = 0.02, 5
 LONG_INTERVAL = 4.0
 # Charts are the most expensive part of a page, to read and to render. By the length of their spans, in seconds.
 CHART_SECONDS = {60: 5.0, 300: 10.0, 900: 15.0, 7200: 30.0}
