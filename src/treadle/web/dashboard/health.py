@@ -12,6 +12,8 @@ from treadle.web.dashboard.redaction import redact_finding
 
 # An examination runs many queries, so reloading the page must not start another one each time.
 HEALTH_SECONDS = 10.0
+# One that takes longer than this is repeated half as often.
+LONG_SECONDS = 0.15
 # A table that is locked, or a worker that is stuck or lost, is shown sooner; and so is the end of it.
 CHANGED_SECONDS = 2.0
 # An examination that takes longer is abandoned, and the next visitor starts another one.
@@ -24,18 +26,18 @@ class HealthReport(NamedTuple):
 
 
 class HealthCheck:
-    """Examines the database once every HEALTH_SECONDS; sooner if a table was locked or a worker is stuck since."""
+    """Examines the database every HEALTH_SECONDS; sooner if a table was locked or a worker is stuck since."""
 
     def __init__(self, app: Treadle) -> None:
         self._app = app
         self._latest: HealthReport | None = None
-        self._began = 0.0
+        self._began = self._took = 0.0
         self._signs: frozenset[object] = frozenset()
         """Those that were known when the last examination began."""
         self._task: asyncio.Task[HealthReport] | None = None
 
     async def report(self, patience: float | None = None) -> HealthReport:
-        """At most HEALTH_SECONDS old. With `patience`, an examination that takes longer goes on, and the last one is
+        """At most 2 * HEALTH_SECONDS old. With `patience`, an examination that takes longer goes on, and the last one is
         returned meanwhile: it says when it was made. Raises an error if the database does not answer now."""
         signs = await afind_signs(self._app.database)
         task = self._current(signs) or self._start(signs)
@@ -52,7 +54,8 @@ class HealthCheck:
         if task is None or task.get_loop() is not asyncio.get_running_loop():
             return None
         age = time.monotonic() - self._began
-        valid_for = HEALTH_SECONDS if signs == self._signs else min(HEALTH_SECONDS, CHANGED_SECONDS)
+        usual = HEALTH_SECONDS * (2 if self._took > LONG_SECONDS else 1)
+        valid_for = usual if signs == self._signs else min(HEALTH_SECONDS, CHANGED_SECONDS)
         is_over = age >= LONGEST_SECONDS or (task.done() and (_failed(task) or age >= valid_for))
         return None if is_over else task
 
@@ -65,7 +68,9 @@ class HealthCheck:
         return self._task
 
     async def _examine(self) -> HealthReport:
+        began = time.monotonic()
         found = [redact_finding(each) for each in await aexamine(self._app.database)]
+        self._took = time.monotonic() - began
         self._latest = HealthReport(found, datetime.now(UTC))
         return self._latest
 

@@ -263,7 +263,7 @@ class Health(ResponseModel):
     findings: list[Finding]
     """Worst first."""
     examined_at: datetime
-    """At most 10 seconds ago."""
+    """At most 20 seconds ago."""
 
 
 class WorkerList(ResponseModel):
