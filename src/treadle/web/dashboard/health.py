@@ -37,8 +37,8 @@ class HealthCheck:
         self._task: asyncio.Task[HealthReport] | None = None
 
     async def report(self, patience: float | None = None) -> HealthReport:
-        """At most 2 * HEALTH_SECONDS old. With `patience`, an examination that takes longer goes on, and the last one is
-        returned meanwhile: it says when it was made. Raises an error if the database does not answer now."""
+        """At most 2 * HEALTH_SECONDS old. With `patience`, an examination that takes longer goes on, and the last one
+        is returned meanwhile: it says when it was made. Raises an error if the database does not answer now."""
         signs = await afind_signs(self._app.database)
         task = self._current(signs) or self._start(signs)
         if patience is not None and self._latest is not None:

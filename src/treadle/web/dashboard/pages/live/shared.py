@@ -17,7 +17,7 @@ SHARED_SECONDS = 1.0
 LONG_SECONDS, READS = 0.02, 5
 LONG_INTERVAL = 4.0
 # Charts are the most expensive part of a page, to read and to render. By the length of their spans, in seconds.
-CHART_SECONDS = {60: 5.0, 300: 10.0, 900: 15.0, 7200: 30.0}
+CHART_SECONDS = {60: 10.0, 300: 10.0, 900: 15.0, 7200: 30.0}
 
 Value = TypeVar("Value")
 
