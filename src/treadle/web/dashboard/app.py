@@ -40,7 +40,7 @@ def routes(app: Treadle, secrets: RoleSecrets | None = None) -> list[RouteSpec]:
         *assets.routes(),
         *([] if secrets is None else login.routes(secrets)),
         *overview.routes(app, readings, shared),
-        *jobs.routes(app, searches, readings),
+        *jobs.routes(app, searches, readings, shared),
         *job.routes(app),
         *job_stream.routes(app, readings),
         *error_groups.routes(app, readings),

@@ -30,7 +30,7 @@ class SharedReads:
         """How long the last reads of the state took."""
 
     def seconds(self) -> float:
-        """How often pages that show the state are read."""
+        """How often pages are read that show the state, or a list of jobs."""
         is_long = len(self._took) == READS and min(self._took) > LONG_SECONDS
         return max(live.SECONDS, LONG_INTERVAL) if is_long else live.SECONDS
 
