@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEMO_READY := $(VENV)/.demo-ready
 
-.PHONY: help demo test test-matrix check style bench bench-peers chaos mutants storm kills restarts unique schedules limits workflows truth failover model proof soak integrations schema pictures chromium clean
+.PHONY: help demo test test-matrix check style bench bench-peers chaos mutants storm kills restarts unique schedules limits workflows truth fault-times failover model proof soak integrations schema pictures chromium clean
 
 help:               ## list the targets
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/'
@@ -63,6 +63,9 @@ workflows: $(READY) ## inject faults while workflows run and check that each ste
 
 truth: $(READY)     ## compare the numbers of jobs that all surfaces show with what SQL counts, under load; SECONDS=300
 	@$(BIN)/python -m chaos.truth --seconds $(or $(SECONDS),300)
+
+fault-times: $(READY) chromium ## measure after how many seconds each page and command shows a fault; ROUNDS=2
+	@$(BIN)/python -m tests.fault_times --rounds $(or $(ROUNDS),1)
 
 failover: $(READY)  ## kill a primary under load and measure the failover; ROUNDS=5
 	@$(BIN)/python -m chaos.failover --rounds $(or $(ROUNDS),3)

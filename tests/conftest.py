@@ -41,6 +41,7 @@ from tests.support.dashboard_fixtures import (  # noqa: F401
 )
 from tests.support.databases import SharedDatabase, create_database
 from tests.support.embedded_server import QUICK, clean_up
+from tests.support.server_folders import copied_folder, new_folder
 from tests.support.sessions import continue_sessions
 from tests.support.stores import Album, Resize
 from tests.support.waiting import Barrier
@@ -358,9 +359,7 @@ def new_server_folder(project_folder: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def initialized_server_folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="treadle-test-") as name:
-        Path(name).chmod(0o711)
-        folder = Path(name, ".treadle")
+    with new_folder() as folder:
         embedded_url(folder, QUICK)
         leave(folder)
         yield folder
@@ -381,10 +380,7 @@ def small_server_url(initialized_server_folder: Path) -> Iterator[str]:
     """The URL of a server with low limits, whose settings a test may change."""
     from tests.support.doctor import SETTINGS
 
-    with tempfile.TemporaryDirectory(prefix="treadle-test-") as name:
-        Path(name).chmod(0o711)
-        folder = Path(name, ".treadle")
-        subprocess.run(["cp", "-a", initialized_server_folder, folder], check=True)
+    with copied_folder(initialized_server_folder) as folder:
         url = embedded_url(folder, SETTINGS)
         migrate(url)
         yield url

@@ -8,7 +8,6 @@ for docs/dashboard.md.
 import argparse
 import os
 import re
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -25,6 +24,7 @@ from tests.support.browser import chromium
 from tests.support.commands import run_in_process
 from tests.support.outages import FAULTS, Scene, stopped_dashboard
 from tests.support.screens import Terminal, terminal
+from tests.support.server_folders import new_folder
 from tests.support.workers import WorkerProgram, locked_file, until, worker_process
 from treadle import JobQueue
 
@@ -165,12 +165,11 @@ def dashboard_fault(surfaces: Surfaces) -> dict[str, str]:
 @contextmanager
 def opened(browser: Browser, folder: Path) -> Iterator[Surfaces]:
     with ExitStack() as stack:
-        scene = Scene(folder / ".treadle", folder / "dashboard.log")
+        scene = Scene(folder, folder.with_name("dashboard.log"))
         stack.callback(scene.close)
-        os.environ[FOLDER] = str(folder)
-        worker = stack.enter_context(
-            worker_process(scene.proxy.url, folder, "--concurrency", "4", "--health-port", "0")
-        )
+        os.environ[FOLDER] = str(folder.parent)
+        options = ("--concurrency", "4", "--health-port", "0")
+        worker = stack.enter_context(worker_process(scene.proxy.url, folder.parent, *options))
         port = until(lambda: re.search(r"on port (\d+)", worker.log.read_text()), worker.log.read_text)
         top = stack.enter_context(terminal("top", "--database-url", scene.proxy.url))
         with JobQueue(scene.server.url) as queue:
@@ -224,15 +223,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=1)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="treadle-faults-") as name, chromium() as browser:
-        folder = Path(name)
-        folder.chmod(0o711)
-        with opened(browser, folder) as surfaces:
-            for _ in range(options.rounds):
-                print(f"load {os.getloadavg()[0]:.1f}", flush=True)
-                for fault, seconds in measure(surfaces, folder):
-                    print(f"{fault}: {', '.join(f'{each} {found}' for each, found in seconds.items())}", flush=True)
-                    wait_until_well(surfaces)
+    with new_folder() as folder, chromium() as browser, opened(browser, folder) as surfaces:
+        for _ in range(options.rounds):
+            print(f"load {os.getloadavg()[0]:.1f}", flush=True)
+            for fault, seconds in measure(surfaces, folder.parent):
+                print(f"{fault}: {', '.join(f'{each} {found}' for each, found in seconds.items())}", flush=True)
+                wait_until_well(surfaces)
 
 
 if __name__ == "__main__":

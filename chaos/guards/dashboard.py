@@ -7,6 +7,13 @@ DOCTOR = "src/treadle/doctor"
 
 MUTANTS = [
     Mutant(
+        "an examination that takes long is repeated half as often",
+        "src/treadle/web/dashboard/health.py",
+        "(2 if self._took > LONG_SECONDS else 1)",
+        "1",
+        test("web/pages", "test_an_examination_that_takes_long_is_repeated_half_as_often"),
+    ),
+    Mutant(
         "Health shows a stuck worker before the next examination is due",
         f"{DOCTOR}/examine.py",
         "(each.worker_id, each.live, each.stuck is not None)",

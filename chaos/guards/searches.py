@@ -4,6 +4,13 @@ from chaos.guards.mutant import FUNCTIONS, Mutant, test
 
 MUTANTS = [
     Mutant(
+        "a secret inside a value cannot be guessed",
+        "src/treadle/words/payload_condition.py",
+        "    if masked(value) != value:\n",
+        "    if False:\n",
+        test("words/payload_condition", "test_a_secret_cannot_be_guessed"),
+    ),
+    Mutant(
         "searches: viewers of the dashboard do not search payloads",
         "src/treadle/web/dashboard/searches.py",
         "find_jobs(job_filter, after, limit, payloads=payloads)",

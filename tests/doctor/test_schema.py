@@ -45,6 +45,13 @@ def apply_remedy(connection: Connection[Any], remedy: str) -> None:
         connection.execute(line.encode())
 
 
+def assert_critical_and_mended(url: str, connection: Connection[Any], name: str, detail: str) -> None:
+    found = get_finding(url, name)
+    assert (found.level, found.detail) == (Severity.CRITICAL, detail)
+    apply_remedy(connection, found.remedy)
+    assert_ok(url, name)
+
+
 def test_the_expected_schema_is_that_of_a_fresh_database(kept_connection: Connection[Any]) -> None:
     plan = expected_schema(kept_connection.info.server_version, "treadle")
     indexes = kept_connection.execute(
@@ -187,19 +194,13 @@ def test_an_additional_setting_of_a_function_is_ok(kept_url: str, kept_connectio
 def test_an_index_that_is_not_unique_is_found(kept_url: str, kept_connection: Connection[Any]) -> None:
     kept_connection.execute("drop index idx_jobs_key_running")
     kept_connection.execute("create index idx_jobs_key_running on jobs (priority)")
-    found = get_finding(kept_url, "indexes")
-    assert (found.level, found.detail) == (Severity.CRITICAL, "idx_jobs_key_running on jobs is not unique")
-    apply_remedy(kept_connection, found.remedy)
-    assert_ok(kept_url, "indexes")
+    assert_critical_and_mended(kept_url, kept_connection, "indexes", "idx_jobs_key_running on jobs is not unique")
 
 
 def test_a_missing_index_is_found(kept_url: str, kept_connection: Connection[Any]) -> None:
     assert_ok(kept_url, "indexes")
     kept_connection.execute("drop index idx_jobs_claimable")
-    found = get_finding(kept_url, "indexes")
-    assert (found.level, found.detail) == (Severity.CRITICAL, "idx_jobs_claimable on jobs is missing")
-    apply_remedy(kept_connection, found.remedy)
-    assert_ok(kept_url, "indexes")
+    assert_critical_and_mended(kept_url, kept_connection, "indexes", "idx_jobs_claimable on jobs is missing")
 
 
 def test_the_remedy_recreates_any_index_unchanged(kept_connection: Connection[Any]) -> None:
@@ -249,19 +250,13 @@ def test_an_invalid_index_of_the_schema_is_found(
         open_transaction.execute("rollback")
     left = "select indisready, indisvalid from pg_index where indexrelid = 'idx_jobs_worker'::regclass"
     assert kept_connection.execute(left).fetchone() == (ready, False)
-    found = get_finding(kept_url, "indexes")
-    assert (found.level, found.detail) == (Severity.CRITICAL, "idx_jobs_worker on jobs is invalid")
-    apply_remedy(kept_connection, found.remedy)
-    assert_ok(kept_url, "indexes")
+    assert_critical_and_mended(kept_url, kept_connection, "indexes", "idx_jobs_worker on jobs is invalid")
 
 
 def test_a_disabled_trigger_is_found(kept_url: str, kept_connection: Connection[Any]) -> None:
     assert_ok(kept_url, "triggers")
     kept_connection.execute("alter table jobs disable trigger register_lanes")
-    found = get_finding(kept_url, "triggers")
-    assert (found.level, found.detail) == (Severity.CRITICAL, "register_lanes is disabled")
-    apply_remedy(kept_connection, found.remedy)
-    assert_ok(kept_url, "triggers")
+    assert_critical_and_mended(kept_url, kept_connection, "triggers", "register_lanes is disabled")
     kept_connection.execute("alter table jobs enable replica trigger register_lanes")
     assert get_finding(kept_url, "triggers").level is Severity.CRITICAL
     kept_connection.execute("alter table jobs enable trigger register_lanes")

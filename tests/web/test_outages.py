@@ -5,8 +5,6 @@ but less than the 30 seconds that an application waits for an answer.
 """
 
 import re
-import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +18,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.support.accessibility import violations
 from tests.support.outages import FAULTS, PAGES, Scene, stopped_dashboard
 from tests.support.screens import Terminal, terminal
+from tests.support.server_folders import copied_folder
 from treadle import JobQueue
 
 MOST_SECONDS = 12.0
@@ -29,11 +28,8 @@ STALE = re.compile(r"Nothing new for \d+s\. What you see is from \d\d:\d\d:\d\d\
 @pytest.fixture(scope="module")
 def scene(initialized_server_folder: Path) -> Iterator[Scene]:
     """One for all tests: each of them waits until the pages work again."""
-    with tempfile.TemporaryDirectory(prefix="treadle-test-") as name:
-        Path(name).chmod(0o711)
-        folder = Path(name, ".treadle")
-        subprocess.run(["cp", "-a", initialized_server_folder, folder], check=True)
-        scene = Scene(folder, Path(name, "dashboard.log"))
+    with copied_folder(initialized_server_folder) as folder:
+        scene = Scene(folder, folder.with_name("dashboard.log"))
         with JobQueue(scene.server.url) as queue:
             queue.enqueue("films")
         yield scene

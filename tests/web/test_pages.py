@@ -1,5 +1,6 @@
 """The rendered pages of the dashboard."""
 
+import asyncio
 import re
 from typing import Any
 from uuid import uuid4
@@ -16,6 +17,7 @@ from treadle.doctor.examine import aexamine
 from treadle.doctor.finding import Finding
 from treadle.web.dashboard import health as health_module
 from treadle.web.dashboard.app import routes
+from treadle.web.dashboard.health import HealthCheck
 from treadle.web.dashboard.pages.formatting import lines
 
 LOCKED = "A session has locked treadle.jobs"
@@ -274,6 +276,29 @@ def test_health_is_cached(operator: Browser, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(health_module, "HEALTH_SECONDS", 0.0)
     get(operator, "/health")
     assert len(examined) == 2
+
+
+@pytest.mark.parametrize(("took", "examinations"), [(0.1, 2), (0.2, 1)])
+def test_an_examination_that_takes_long_is_repeated_half_as_often(
+    app: Treadle, monkeypatch: pytest.MonkeyPatch, took: float, examinations: int
+) -> None:
+    examined = []
+
+    async def examining(database: Database) -> list[Finding]:
+        examined.append(database)
+        return []
+
+    async def body() -> None:
+        check = HealthCheck(app)
+        await check.report()
+        check._took = took
+        check._began -= 1.5 * health_module.HEALTH_SECONDS
+        await check.report()
+        await app.aclose()
+
+    monkeypatch.setattr(health_module, "aexamine", examining)
+    asyncio.run(body())
+    assert len(examined) == examinations
 
 
 def test_health_shows_a_locked_table_before_the_next_examination_is_due(

@@ -43,9 +43,18 @@ def test_a_wrong_condition_is_refused(text: str) -> None:
     assert len(str(caught.value)) < 500
 
 
-def test_a_secret_cannot_be_guessed() -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        "data.card.pin = 1234",
+        'data.customer = {"pin": 1234}',
+        'data.customers = [{"name": "Ada", "password": "hush"}]',
+        'data.order = 7 and data.customer = {"pin": 1234}',
+    ],
+)
+def test_a_secret_cannot_be_guessed(text: str) -> None:
     with pytest.raises(InvalidArgument, match="masked as secrets"):
-        PayloadCondition.read("data.card.pin = 1234")
+        PayloadCondition.read(text)
 
 
 def test_the_statement_for_an_index_is_quoted() -> None:

@@ -226,6 +226,7 @@ def test_a_stopped_child_process_is_shown_everywhere_and_its_worker_is_not_stuck
         level, text = seen.doctor("stopped_children")
         assert (level is Severity.OK, f"kill -CONT {child.pid}" in text) == (False, True)
         assert seen.doctor()[0] is Severity.OK
+        assert f"Child process {child.pid} of worker " in seen.page("/"), "in the verdict"
         assert "treadle_stopped_children 1" in seen.metrics()
         assert 'treadle_workers{state="stuck"} 0' in seen.metrics()
         assert f'"process":{child.pid}' in seen.page("/api/workers").replace(" ", "")

@@ -4,6 +4,7 @@ Several of them are joined with `and`: all must hold."""
 
 import json
 import re
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -83,14 +84,8 @@ def _first(text: str) -> tuple[PayloadCondition, str]:
     if parts["exists"]:
         end, condition = parts.end(), PayloadCondition(path, None)
     else:
-        for name in path:
-            # Whoever could ask for equal values could find a secret by guessing.
-            if masked({name: 0}) != {name: 0}:
-                raise InvalidArgument(
-                    f"values of {shown(name)} are masked as secrets, so jobs can be selected only by whether there "
-                    f"is one: data.{name} exists"
-                )
         value, end = _json(text, parts.end())
+        _check_secrets(path, value)
         _check_numbers(value)
         condition = PayloadCondition(path, _storable(text[parts.end() : end].strip()))
     following = _AND.match(text, end)
@@ -107,6 +102,18 @@ def _quoted(text: str, quote: str, escape: str) -> str:
         return text
     escaped = text.replace(escape, escape * 2)
     return f"{quote}{escaped if quote == escape else escaped.replace(quote, escape + quote)}{quote}"
+
+
+def _check_secrets(path: Sequence[str], value: Any) -> None:
+    """Whoever could ask for equal values could find a secret by guessing."""
+    for name in path:
+        if masked({name: 0}) != {name: 0}:
+            raise InvalidArgument(
+                f"values of {shown(name)} are masked as secrets, so jobs can be selected only by whether there "
+                f"is one: data.{name} exists"
+            )
+    if masked(value) != value:
+        raise InvalidArgument("parts of this value are masked as secrets, so jobs cannot be selected by it")
 
 
 def _step(text: str) -> str:

@@ -12,9 +12,9 @@ from treadle.web.dashboard.redaction import redact_finding
 
 # An examination runs many queries, so reloading the page must not start another one each time.
 HEALTH_SECONDS = 10.0
-# One that takes longer than this is repeated half as often.
+# An examination that takes longer than this is repeated half as often.
 LONG_SECONDS = 0.15
-# A table that is locked, or a worker that is stuck or lost, is shown sooner; and so is the end of it.
+# When a table is locked, or a worker is stuck or lost, and when that ends, it is examined again after this time.
 CHANGED_SECONDS = 2.0
 # An examination that takes longer is abandoned, and the next visitor starts another one.
 LONGEST_SECONDS = 30.0
@@ -26,7 +26,7 @@ class HealthReport(NamedTuple):
 
 
 class HealthCheck:
-    """Examines the database every HEALTH_SECONDS; sooner if a table was locked or a worker is stuck since."""
+    """Examines the database every HEALTH_SECONDS, and when a table is locked, or a worker is stuck or lost."""
 
     def __init__(self, app: Treadle) -> None:
         self._app = app

@@ -1,4 +1,4 @@
--- For a workflow whose jobs were changed while triggers were off, so that its counts are wrong: counts them anew. Of a job that
+-- For a workflow whose counts are wrong, because its jobs were changed while triggers were off: counts them again. Of a job that
 -- was deleted, nobody knows how it ended. If the counts have not included it so far, it counts as cancelled.
 --
 -- A job and what it changes in the counts are committed together, and all is read in one statement: so it may run at any time.
@@ -76,4 +76,4 @@ end
 $$;
 
 comment on function treadle.recount_workflow(uuid)
-    is 'Counts the jobs of a workflow anew, after they were changed while triggers were off. Returns false if there is no such workflow.';
+    is 'Counts the jobs of a workflow again, after they were changed while triggers were off. Returns false if there is no such workflow.';
