@@ -30,7 +30,7 @@ MUTANTS = [
     Mutant(
         "a page whose server is silent looks stale",
         f"{SCRIPTS}/age.js",
-        "isLive() && age > STALE_MS",
+        "isLive() && age > (reason ? UNAVAILABLE_MS : STALE_MS)",
         "isLive() && reason",
         test("web/outages", "test_a_dashboard_that_stops_makes_its_pages_look_stale"),
     ),

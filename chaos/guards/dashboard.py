@@ -7,6 +7,27 @@ DOCTOR = "src/treadle/doctor"
 
 MUTANTS = [
     Mutant(
+        "pages that are read less often do not look stale",
+        "src/treadle/web/dashboard/pages/live/readings.py",
+        "left + min(interval, SECONDS)",
+        "left + interval",
+        test("web/live", "test_pages_do_not_look_stale_when_they_are_read_less_often"),
+    ),
+    Mutant(
+        "open pages are read at once when a worker is stuck or the database does not answer",
+        "src/treadle/web/dashboard/pages/live/readings.py",
+        "if known is not None and seen != known:",
+        "if False:",
+        test("web/live", "test_pages_are_read_at_once_when_something_changes_that_they_must_show_soon"),
+    ),
+    Mutant(
+        "what was kept is read again when a worker is stuck",
+        "src/treadle/web/dashboard/pages/live/readings.py",
+        "                    self._recent.clear()\n",
+        "",
+        test("web/live", "test_pages_are_read_at_once_when_something_changes_that_they_must_show_soon"),
+    ),
+    Mutant(
         "an examination that takes long is repeated half as often",
         "src/treadle/web/dashboard/health.py",
         "(2 if self._took > LONG_SECONDS else 1)",

@@ -136,6 +136,16 @@ def test_a_state_that_takes_long_to_read_is_read_less_often(app: Treadle, monkey
     assert asyncio.run(body()) == [2.0] * 5 + [4.0]
 
 
+@pytest.mark.parametrize("interval", [1.0, 2.0, 4.0])
+def test_pages_do_not_look_stale_when_they_are_read_less_often(interval: float) -> None:
+    """They look stale after 4.7 seconds. A read may end at any time."""
+    moments = [tenths / 10 for tenths in range(81)]
+    pauses = [readings.seconds_until_next(interval, moment) for moment in moments]
+    assert max(pauses) <= 4.0
+    assert min(pauses) >= interval / 2
+    assert {round((m + p) % min(interval, 2.0), 3) for m, p in zip(moments, pauses, strict=True)} <= {0, 1.0, 2.0}
+
+
 def test_several_who_ask_at_once_wait_for_one_read() -> None:
     reads = 0
 
@@ -232,6 +242,62 @@ def test_pages_that_wait_are_told_what_keeps_others_from_being_read(monkeypatch:
     # Once the lock is known, a read waits less long for it.
     assert limits[0] == ON_SCREEN.read_lock
     assert limits[readings.MAX_READS] == readings.KNOWN_LOCK.read_lock
+
+
+def test_pages_are_read_at_once_when_something_changes_that_they_must_show_soon(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A worker becomes stuck, the database does not answer, a table is locked; and the end of it."""
+    monkeypatch.setattr(readings, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(readings, "SLOW_LOOK_SECONDS", 0.05)
+    looks: asyncio.Queue[object] = asyncio.Queue()
+    reads = kept = 0
+
+    async def look() -> object:
+        found = await looks.get()
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    async def keep() -> int:
+        nonlocal kept
+        kept += 1
+        return kept
+
+    async def body() -> None:
+        shared = Readings(look)
+
+        async def read() -> int:
+            nonlocal reads
+            reads += 1
+            return await shared.recent("state", keep, 60.0)
+
+        async def changes(found: object) -> bool:
+            before = reads
+            looks.put_nowait(found)
+            while not looks.empty():  # until it was seen
+                await asyncio.sleep(0.001)
+            await asyncio.sleep(0.03)
+            return reads > before
+
+        async with aclosing(shared.follow("overview", read, 60.0)) as updates:
+            await anext(updates)
+            assert not await changes(frozenset()), "it has just been read"
+            assert not await changes(frozenset())
+            assert await changes(frozenset({"stuck"}))
+            assert kept == 2, "what was kept from before is not shown"
+            assert not await changes(frozenset({"stuck"}))
+            assert await changes(TableLocked())
+            assert not await changes(TableLocked())
+            assert await changes(frozenset())
+            before = reads
+            await asyncio.sleep(0.2)  # a look that takes long
+            assert reads == before + 1
+        assert shared._watching
+        await asyncio.wait({shared._watching}, timeout=5)
+        assert shared._watching.cancelled(), "nobody looks at a page any more"
+
+    asyncio.run(body())
 
 
 def test_a_few_topics_are_read_at_a_time() -> None:

@@ -40,14 +40,14 @@ def look(watch: PulseWatch, seconds: float, start: float = 1000.0, every: float 
     return [watch.stuck and watch.stuck.kind for nth in range(checks + 1) if watch.check(start + nth * every)]
 
 
-def test_a_worker_is_stuck_after_three_seconds_without_a_pulse_until_the_next(slots: JobSlots) -> None:
+def test_a_worker_is_stuck_after_two_seconds_without_a_pulse_until_the_next(slots: JobSlots) -> None:
     watch = PulseWatch(slots)
-    assert look(watch, 2.8) == []
-    assert look(watch, 30, 1003) == [Kind.BLOCKED], "it is said once"
+    assert look(watch, 1.8) == []
+    assert look(watch, 30, 1002) == [Kind.BLOCKED], "it is said once"
     assert watch.stuck
     assert watch.stuck.since == 1000
     slots.pulse = 1034
-    assert look(watch, 2, 1034) == [None]
+    assert look(watch, 1, 1034) == [None]
     slots.pulse = 0
     assert look(watch, 60, 1036) == [], "a worker that has ended is not stuck"
 
@@ -117,8 +117,8 @@ def test_a_stopped_process_that_goes_on_has_time_to_give_a_sign(
     monkeypatch.setattr(pulse, "is_stopped", lambda _: stopped[0])
     assert look(watch, 60) == [Kind.STOPPED]
     stopped[0] = False
-    assert look(watch, 2.8, 1060.2) == []
-    assert look(watch, 3, 1063.2) == [Kind.BLOCKED], "it was continued, and is blocked"
+    assert look(watch, 1.8, 1060.2) == []
+    assert look(watch, 3, 1062.2) == [Kind.BLOCKED], "it was continued, and is blocked"
 
 
 def test_a_stack_is_bounded_and_begins_in_the_handler(slots: JobSlots) -> None:

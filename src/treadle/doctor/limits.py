@@ -41,7 +41,7 @@ class Limits(NamedTuple):
     short_idle: float = 60
 
     stuck: tuple[float, float, float] = (0, 10, 60)
-    """How long the event loop of a worker may not run, or a child process may be stopped. Reported after 3 s."""
+    """How long the event loop of a worker may not run, or a child process may be stopped. Reported after 2 or 3 s."""
     blocked: float = 2
     """How long a session may lock a table of the queue."""
     blocked_rows: float = 10

@@ -20,7 +20,7 @@ from treadle.words.metrics import CONTENT_TYPE, Metric, Sample, exposition, hist
 from treadle.words.overview import WorkerRow
 
 # Several scrapers, or one with a short interval, read the same numbers.
-CACHE_SECONDS = 5.0
+CACHE_SECONDS = 2.5
 # Less than the 10 seconds that Prometheus waits.
 READ_SECONDS = 3.0
 

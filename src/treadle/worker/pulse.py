@@ -21,10 +21,12 @@ from treadle.worker import stacks
 from treadle.worker.job_slots import EventLoop, JobSlots
 
 CHECK_SECONDS = 0.2
-# How often child processes are looked at.
-CHILDREN_SECONDS = 1.0
+# How often child processes are looked at, and for how long one has to be seen stopped.
+CHILDREN_SECONDS, STOPPED_SECONDS = 1.0, 3.0
 # Without a pulse for this long, a worker is stuck.
-STUCK_SECONDS = 3.0
+STUCK_SECONDS = 2.0
+# A silence that is shorter than this is usual: there are two pulses a second.
+USUAL_SECONDS = 0.7
 # Half a second before a worker is said to be stuck, its stacks are dumped, if it has not written one (watchdog.py).
 DUMP_SECONDS = STUCK_SECONDS - 0.5
 # The event loop has got no processor if it has waited for one for at least this part of the time, and has run for less
@@ -98,9 +100,9 @@ class PulseWatch:
         """Look at the pulse. Returns whether `stuck` has changed."""
         before, pulse = self.stuck, self._slots.pulse
         seconds = self._silence.look(pulse, moment) if pulse else 0.0
-        if seconds < 1:
-            if self._slots.has_stack:  # of a silence that has ended
-                self._slots.stack = ""
+        if seconds == 0 and self._slots.has_stack:  # of a silence that has ended
+            self._slots.stack = ""
+        if seconds < USUAL_SECONDS:
             self.stuck, self._before, self._dumped, self._continued = None, None, False, None
             return before is not None
         where = self._slots.event_loop
@@ -140,7 +142,7 @@ class PulseWatch:
         if current is None or seconds < DUMP_SECONDS:
             return False
         waited, ran = current.waited - self._before.waited, current.ran - self._before.ran
-        return waited >= WAITED * (seconds - 1) and ran < RAN_SECONDS
+        return waited >= WAITED * (seconds - USUAL_SECONDS) and ran < RAN_SECONDS
 
     def _dump(self, where: EventLoop) -> None:
         """Let the process write its stacks, if it has not done so itself: a thread does not release the GIL."""
@@ -192,7 +194,7 @@ class ChildWatch:
         self._seconds = seconds
         before, self.stopped = (
             self.stopped,
-            tuple(child for child, stopped in seconds.items() if stopped >= STUCK_SECONDS),
+            tuple(child for child, stopped in seconds.items() if stopped >= STOPPED_SECONDS),
         )
         return self.stopped != before
 

@@ -18,9 +18,9 @@ from treadle.worker.job_slots import EventLoop, JobSlots
 from treadle.worker.pulse import Silence
 
 BEAT_SECONDS = 0.5
-WATCH_SECONDS = 1.0
-# Before the supervisor says that the worker is stuck.
-BLOCKED_SECONDS = 1.5
+WATCH_SECONDS = 0.4
+# So that the stack is there before the supervisor asks for a dump (pulse.py).
+BLOCKED_SECONDS = 0.8
 
 
 class Watchdog:

@@ -79,6 +79,11 @@ def find_recent_workers(hours: int = 1) -> Query[list[WorkerRow]]:
     return Query(statement("find_recent_workers"), {"hours": hours}, lambda rows: [_worker(row) for row in rows])
 
 
+def find_ill_workers() -> Query[frozenset[object]]:
+    """The workers that do not work as they should, in a form that changes when that changes."""
+    return Query(statement("find_ill_workers"), {}, frozenset)
+
+
 def _worker(row: tuple[Any, ...]) -> WorkerRow:
     known, (reported, apart, has_children, children, lease), stuck = row[:13], row[13:18], Stuck.read(row[18:23])
     worker = WorkerRow._make([*known, "alive", 0, 0, None, lease, stuck, *row[23:-1], StoppedChild.read(row[-1])])

@@ -3,11 +3,13 @@
 A hundred open pages cost as much as one. What a page shows is a topic: the overview of the last hour, the jobs that
 match a filter. One task reads it again and again, for as long as somebody follows it. At most MAX_READS topics are read
 at a time, so that pages never take all connections.
+
+Once a second, one small query looks for what pages must show soon. When that changes, all of them are read at once.
 """
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Hashable
 from contextlib import nullcontext, suppress
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -23,6 +25,8 @@ RETRY_SECONDS = 2.0
 # Pages are told that what they show is old if it could not be read for this long. The read goes on.
 SLOW_SECONDS = 2.0
 MAX_READS = 3
+# How often to look for what must be shown soon. That a look takes longer than SLOW_LOOK_SECONDS is shown soon, too.
+LOOK_SECONDS = SLOW_LOOK_SECONDS = 1.0
 # Pages that wait for their turn are told what has just kept another page from being read.
 TROUBLE_SECONDS = 5.0
 # For as long as a table is known to be locked, reads that need it do not keep others waiting.
@@ -70,8 +74,8 @@ class Topic(Generic[Value]):
         self.inboxes: set[asyncio.Queue[Reading[Value] | Unavailable | None]] = set()
         self.latest: Reading[Value] | None = None
         """The newest reading, for a page that opens in between."""
-        self.abandoned = asyncio.Event()
-        """Set when nobody follows it any more."""
+        self.due = asyncio.Event()
+        """Set when it is to be read at once, or nobody follows it any more."""
 
     def send(self, update: Reading[Value] | Unavailable) -> None:
         self.latest = update if isinstance(update, Reading) else None
@@ -82,9 +86,12 @@ class Topic(Generic[Value]):
 class Readings:
     """The topics of all open pages of this process."""
 
-    def __init__(self) -> None:
+    def __init__(self, look: Callable[[], Awaitable[object]] | None = None) -> None:
+        """`look`: finds what pages must show soon. When its result changes, all topics are read."""
+        self._look = look
+        self._watching: asyncio.Task[None] | None = None
         self.topics: dict[Hashable, Topic[Any]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._recent: dict[Hashable, tuple[float, asyncio.Future[Any]]] = {}
         self._turns: asyncio.Semaphore | None = None
         self._failing = False
@@ -104,9 +111,9 @@ class Readings:
         if topic is None:
             chosen = SECONDS if seconds is None else seconds
             topic = self.topics[key] = Topic(read, chosen if callable(chosen) else lambda: chosen, takes_turns)
-            task = asyncio.create_task(self._run(topic), name=TASK_NAME)
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._start(self._run(topic))
+            if self._look is not None and len(self.topics) == 1:
+                self._watching = asyncio.create_task(self._watch(self._look))
         inbox: asyncio.Queue[Reading[Value] | Unavailable | None] = asyncio.Queue(MAX_UNREAD)
         topic.inboxes.add(inbox)
         if topic.latest is not None:
@@ -118,7 +125,9 @@ class Readings:
             topic.inboxes.discard(inbox)
             if not topic.inboxes and self.topics.get(key) is topic:
                 del self.topics[key]
-                topic.abandoned.set()
+                topic.due.set()
+                if not self.topics and self._watching is not None:
+                    self._watching.cancel()
 
     async def recent(self, key: Hashable, read: Callable[[], Awaitable[Value]], seconds: float) -> Value:
         """What `read` has returned at most `seconds` ago. Those who ask at the same time wait for one read."""
@@ -131,17 +140,46 @@ class Readings:
             self._recent[key] = now, asyncio.ensure_future(read())
         return await asyncio.shield(self._recent[key][1])
 
+    def _start(self, work: Coroutine[Any, Any, Value]) -> asyncio.Task[Value]:
+        task = asyncio.create_task(work, name=TASK_NAME)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _watch(self, look: Callable[[], Awaitable[object]]) -> None:
+        async def found() -> object:
+            try:
+                with patience(KNOWN_LOCK):
+                    return await look()
+            except Exception as error:  # of any kind: topics that are read then report it
+                return type(error)
+
+        known: object = None
+        while True:
+            looking = self._start(found())
+            for timeout in (SLOW_LOOK_SECONDS, None):
+                await asyncio.wait({looking}, timeout=timeout)
+                seen = looking.result() if looking.done() else TooSlow
+                if known is not None and seen != known:
+                    self._recent.clear()
+                    for topic in self.topics.values():
+                        topic.due.set()
+                known = seen
+            await asyncio.sleep(LOOK_SECONDS)
+
     async def _run(self, topic: Topic[Any]) -> None:
         # Created here because a semaphore belongs to the event loop that first waits for it.
         self._turns = self._turns or asyncio.Semaphore(MAX_READS)
+        clock = asyncio.get_running_loop().time
         while topic.inboxes:
+            topic.due.clear()
             reading = asyncio.create_task(self._read(topic, self._turns), name=TASK_NAME)
             # A read is not cancelled: its connection would not be back in the pool for a while.
             while not (await asyncio.wait({reading}, timeout=SLOW_SECONDS))[0]:
                 topic.send(self._reason(topic))
             with suppress(TimeoutError):
-                pause = RETRY_SECONDS if topic.trouble else seconds_until_next(topic.seconds())
-                await asyncio.wait_for(topic.abandoned.wait(), pause)
+                pause = RETRY_SECONDS if topic.trouble else seconds_until_next(topic.seconds(), clock())
+                await asyncio.wait_for(topic.due.wait(), pause)
 
     async def _read(self, topic: Topic[Any], turns: asyncio.Semaphore) -> None:
         clock = asyncio.get_running_loop().time
@@ -179,11 +217,12 @@ async def finish_reads() -> None:
         await asyncio.wait(reads, timeout=FINISH_SECONDS)
 
 
-def seconds_until_next(interval: float) -> float:
+def seconds_until_next(interval: float, moment: float) -> float:
     """How long to wait before the next read. Topics are read at the same moments, so that they can share what they
-    read; but there is a pause between two reads, also if they take long."""
-    left = interval - asyncio.get_running_loop().time() % interval
-    return left if left >= interval / 2 else left + interval
+    read; but there is a pause between two reads, also if they take long. It is no longer than the interval, or than
+    one and a half times a short one: otherwise pages would look stale."""
+    left = interval - moment % interval
+    return left if left >= interval / 2 else left + min(interval, SECONDS)
 
 
 def summary_of(error: Exception) -> str:

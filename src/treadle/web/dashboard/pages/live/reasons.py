@@ -9,7 +9,8 @@ from treadle.web.dashboard.pages.reasons import find_reason
 from treadle.why.reason import Reason
 from treadle.words.snapshot import JobSnapshot
 
-REASON_SECONDS = 2.0
+# Less than two rounds of the pages of jobs, so that every second one reads it.
+REASON_SECONDS = 1.5
 # A reason takes two queries. With many open pages it is read less often.
 MAX_PER_ROUND = 3
 

@@ -3,8 +3,10 @@
 import { $, main } from "./dom.js";
 import { clockTime, duration } from "./times.js";
 
-// After this time the page looks stale. Live pages are updated every 2 seconds.
-export const STALE_MS = 5000;
+// After this time the page looks stale: within 5 seconds. Live pages are updated every 2 to 4 seconds.
+export const STALE_MS = 4700;
+// The same, if the server says that it has no data.
+const UNAVAILABLE_MS = 3000;
 let shownAt = performance.now(); // when the newest data arrived
 let readAt = new Date(); // the same, as a time of day
 let heardAt = performance.now(); // when the server last said anything
@@ -33,7 +35,7 @@ const capitalized = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
 export function showAge() {
   const age = performance.now() - shownAt;
-  const isStale = isLive() && age > STALE_MS;
+  const isStale = isLive() && age > (reason ? UNAVAILABLE_MS : STALE_MS);
   const seconds = Math.floor(age / 1000);
   document.documentElement.classList.toggle("stale", isStale);
   $("#age").textContent = isLive() ? `updated ${seconds < 1 ? "now" : `${duration(seconds)} ago`}` : "";
@@ -48,4 +50,4 @@ export function showAge() {
   $("#stale-age").textContent = `Nothing new for ${duration(seconds)}. What you see is from ${clockTime(readAt)}.`;
 }
 
-setInterval(showAge, 500);
+setInterval(showAge, 250);
