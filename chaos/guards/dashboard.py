@@ -9,8 +9,8 @@ MUTANTS = [
     Mutant(
         "pages that are read less often do not look stale",
         "src/treadle/web/dashboard/pages/live/readings.py",
-        "left + min(interval, SECONDS)",
-        "left + interval",
+        "left if left >= step / 2 else left + step",
+        "left if left >= interval / 2 else left + interval",
         test("web/live", "test_pages_do_not_look_stale_when_they_are_read_less_often"),
     ),
     Mutant(

@@ -24,7 +24,7 @@ def test_a_list_is_read_once_for_all_who_have_the_same_filter(app: Treadle, queu
     lists = 0
 
     async def body() -> None:
-        live, kind = LiveLists(app, Readings(), lambda: 2.0), ("", Role.VIEWER)
+        live, kind = LiveLists(app, Readings()), ("", Role.VIEWER)
 
         async def find() -> Listing:
             nonlocal lists

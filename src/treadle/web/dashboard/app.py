@@ -42,7 +42,7 @@ def routes(app: Treadle, secrets: RoleSecrets | None = None) -> list[RouteSpec]:
         *assets.routes(),
         *([] if secrets is None else login.routes(secrets)),
         *overview.routes(app, readings, shared),
-        *jobs.routes(app, searches, readings, shared),
+        *jobs.routes(app, searches, readings),
         *job.routes(app),
         *job_stream.routes(app, readings),
         *error_groups.routes(app, readings),

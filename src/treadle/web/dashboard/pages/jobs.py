@@ -17,7 +17,6 @@ from treadle.web.dashboard.filters import filter_of, filter_parameters, fixed_pa
 from treadle.web.dashboard.pages.copying import list_commands
 from treadle.web.dashboard.pages.live.job_list import LiveLists
 from treadle.web.dashboard.pages.live.readings import Readings
-from treadle.web.dashboard.pages.live.shared import SharedReads
 from treadle.web.dashboard.pages.rendering import page
 from treadle.web.dashboard.redaction import may_see_payloads
 from treadle.web.dashboard.routes import Context, RouteSpec
@@ -58,8 +57,8 @@ class Progress(NamedTuple):
     """The parameters of the link that continues."""
 
 
-def routes(app: Treadle, searches: Searches, readings: Readings, shared: SharedReads) -> list[RouteSpec]:
-    live_lists = LiveLists(app, readings, shared.seconds)
+def routes(app: Treadle, searches: Searches, readings: Readings) -> list[RouteSpec]:
+    live_lists = LiveLists(app, readings)
 
     async def live(context: Context) -> Response:
         shown, role = _shown(context), context.visitor.role

@@ -147,7 +147,7 @@ def routes(app: Treadle, readings: Readings, shared: SharedReads) -> list[RouteS
 
     async def live(context: Context) -> Response:
         window = window_of(context)
-        updates = readings.follow(("overview", window), lambda: read_live(window), shared.seconds)
+        updates = readings.follow(("overview", window), lambda: read_live(window))
         return stream_regions(context, updates, render_regions)
 
     async def confirm_pause(context: Context) -> Response:

@@ -135,7 +135,7 @@ def routes(app: Treadle, readings: Readings, shared: SharedReads) -> list[RouteS
                 values = list_values(kind, found, window, search)
                 return Regions(found.at, {"places": fragment(mount_path, role, "parts/places.html", **values)})
 
-            updates = readings.follow(("places", kind, window, search), lambda: read_list(kind, window), shared.seconds)
+            updates = readings.follow(("places", kind, window, search), lambda: read_list(kind, window))
             return stream_regions(context, updates, render)
 
         return RouteSpec("GET", f"/live/{kind}s", live, Role.VIEWER, f"Live updates of {NAMES[kind].lower()}")
@@ -175,9 +175,7 @@ def routes(app: Treadle, readings: Readings, shared: SharedReads) -> list[RouteS
                 )
                 return Regions(details.at, html)
 
-            updates = readings.follow(
-                ("place", kind, name, window), lambda: read_place(kind, name, window), shared.seconds
-            )
+            updates = readings.follow(("place", kind, name, window), lambda: read_place(kind, name, window))
             return stream_regions(context, updates, render)
 
         summary = f"Live updates of one {'job type' if kind == 'type' else kind}"

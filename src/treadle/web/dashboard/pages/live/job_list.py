@@ -61,11 +61,9 @@ class OpenList:
 
 
 class LiveLists:
-    def __init__(self, app: Treadle, readings: Readings, seconds: Callable[[], float]) -> None:
-        """`seconds`: how often lists are read at the moment."""
+    def __init__(self, app: Treadle, readings: Readings) -> None:
         self._app = app
         self._readings = readings
-        self._seconds = seconds
         self._open: dict[tuple[object, ...], OpenList] = {}
 
     async def frames(
@@ -80,7 +78,7 @@ class LiveLists:
         opened.pages.append(shown)
         sent: dict[UUID, JobSummary] = {}
         try:
-            async with aclosing(self._readings.follow(("job list", *key), opened.read, self._seconds)) as readings:
+            async with aclosing(self._readings.follow(("job list", *key), opened.read)) as readings:
                 async for reading in readings:
                     if isinstance(reading, Unavailable):
                         yield frame("unavailable", {"reason": reading.reason})

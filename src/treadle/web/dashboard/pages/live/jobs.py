@@ -66,7 +66,7 @@ class LiveJobs:
         self._readings = readings
         self._pages: set[JobPage] = set()
         self._graphs = LiveGraphs(app)
-        self._reasons = LiveReasons(app)
+        self._reasons = LiveReasons(app, readings)
 
     async def follow(self, page: JobPage) -> AsyncGenerator[JobUpdate | Unavailable | Deleted, None]:
         """Updates until the job has finished."""

@@ -91,6 +91,10 @@ class Readings:
         self._look = look
         self._watching: asyncio.Task[None] | None = None
         self.topics: dict[Hashable, Topic[Any]] = {}
+        self.interval = lambda: SECONDS
+        """How often topics are read at the moment, unless a page says otherwise."""
+        self.changes = 0
+        """How often something has changed that pages must show soon."""
         self._tasks: set[asyncio.Task[Any]] = set()
         self._recent: dict[Hashable, tuple[float, asyncio.Future[Any]]] = {}
         self._turns: asyncio.Semaphore | None = None
@@ -102,15 +106,14 @@ class Readings:
         self,
         key: Hashable,
         read: Callable[[], Awaitable[Value]],
-        seconds: float | Callable[[], float] | None = None,
+        seconds: float | None = None,
         takes_turns: bool = True,
     ) -> AsyncGenerator[Reading[Value] | Unavailable, None]:
         """What `read` returns, every `seconds`. Pages with the same key share it. Without `takes_turns`, it does not
         wait for the reads of other pages: for what does not use the pool."""
         topic = self.topics.get(key)
         if topic is None:
-            chosen = SECONDS if seconds is None else seconds
-            topic = self.topics[key] = Topic(read, chosen if callable(chosen) else lambda: chosen, takes_turns)
+            topic = self.topics[key] = Topic(read, self.interval if seconds is None else lambda: seconds, takes_turns)
             self._start(self._run(topic))
             if self._look is not None and len(self.topics) == 1:
                 self._watching = asyncio.create_task(self._watch(self._look))
@@ -161,6 +164,7 @@ class Readings:
                 await asyncio.wait({looking}, timeout=timeout)
                 seen = looking.result() if looking.done() else TooSlow
                 if known is not None and seen != known:
+                    self.changes += 1
                     self._recent.clear()
                     for topic in self.topics.values():
                         topic.due.set()
@@ -219,10 +223,10 @@ async def finish_reads() -> None:
 
 def seconds_until_next(interval: float, moment: float) -> float:
     """How long to wait before the next read. Topics are read at the same moments, so that they can share what they
-    read; but there is a pause between two reads, also if they take long. It is no longer than the interval, or than
-    one and a half times a short one: otherwise pages would look stale."""
-    left = interval - moment % interval
-    return left if left >= interval / 2 else left + min(interval, SECONDS)
+    read; but there is a pause between two reads, also if they take long. A topic that is read less often from now on
+    gets there in two steps: with a longer pause, its pages would look stale."""
+    left, step = interval - moment % interval, min(interval, SECONDS)
+    return left if left >= step / 2 else left + step
 
 
 def summary_of(error: Exception) -> str:

@@ -26,11 +26,12 @@ class SharedReads:
     def __init__(self, app: Treadle, readings: Readings) -> None:
         self._app = app
         self._readings = readings
+        readings.interval = self.seconds
         self._took: deque[float] = deque(maxlen=READS)
         """How long the last reads of the state took."""
 
     def seconds(self) -> float:
-        """How often pages are read that show the state, or a list of jobs."""
+        """How often pages are read: most of them show a part of the state."""
         is_long = len(self._took) == READS and min(self._took) > LONG_SECONDS
         return max(live.SECONDS, LONG_INTERVAL) if is_long else live.SECONDS
 
