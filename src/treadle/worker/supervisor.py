@@ -333,7 +333,7 @@ class Supervisor:
         if not claiming:
             return Answer(503, "not ready: no worker process has started\n")
         late = min(now() - each.slots.renewed_at for each in claiming)
-        if late > self._settings.fence_after:
+        if late > self._settings.lease.total_seconds() / 2:
             return Answer(503, f"not ready: the lease was last renewed {late:.0f} seconds ago\n")
         # 0: it has not begun yet.
         stuck = min(now() - each.slots.pulse if each.slots.pulse else 0.0 for each in claiming)
