@@ -225,7 +225,7 @@ COMMENT ON FUNCTION treadle.claim_places(p_worker_id character varying, p_job_ty
 
 COMMENT ON FUNCTION treadle.claim_work(p_worker_id character varying, p_job_types character varying[], p_batch_size integer, p_queues character varying[]) IS 'claim_jobs() with the columns that a worker needs.';
 
-COMMENT ON FUNCTION treadle.clock_and_losses(OUT clock bigint, OUT jumps bigint, OUT losses boolean) IS 'The clock in microseconds, its last jump that was noted, and whether recover_lost_workers() would find something to do.';
+COMMENT ON FUNCTION treadle.clock_and_losses(OUT clock bigint, OUT jumps bigint, OUT losses boolean, OUT next_loss double precision) IS 'The clock in microseconds, its last jump that was noted, whether recover_lost_workers() would find something to do, and in how many seconds the next lease runs out.';
 
 COMMENT ON FUNCTION treadle.clock_before(p_age interval, p_now timestamp with time zone) IS 'The time that the clock showed p_age before p_now: earlier than p_now - p_age if it was set forward since.';
 

@@ -4,6 +4,13 @@ from chaos.guards.mutant import FUNCTIONS, WORKER, Mutant, test
 
 MUTANTS = [
     Mutant(
+        "workers look for a lost one when its lease runs out",
+        "src/treadle/worker/maintenance.py",
+        "Delay(min(chosen.renew_every, server.next_loss + SOON))",
+        "None",
+        test("worker/recovery", "test_workers_look_for_a_lost_one_when_its_lease_runs_out"),
+    ),
+    Mutant(
         "a worker that cannot renew its lease stops its handlers",
         f"{WORKER}/lease.py",
         "late = now() - self._slots.renewed_at > self._fence_after",

@@ -1,6 +1,8 @@
 """Jobs of workers that missed their lease are given back."""
 
 import threading
+import time
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -12,7 +14,9 @@ from tests.support.workers import auntil, count, lose_worker, one, run
 from treadle import JobQueue, Treadle, events
 from treadle.db.reconnecting import DatabaseUnavailable
 from treadle.worker import Worker
-from treadle.worker.maintenance import recover_lost
+from treadle.worker.maintenance import recover_lost, services
+from treadle.worker.server_clock import ServerClock
+from treadle.worker.services import Delay
 
 
 def recovered(connection: Connection[Any], later: str = "0") -> int:
@@ -44,6 +48,26 @@ def test_workers_recover_the_jobs_of_lost_workers(app: Treadle, queue: JobQueue,
     run(app, body, lease="1s", keeper_process=True)
     assert [(each.job_id, each.worker_id, each.status) for each in recovered] == [(other, "gone", "pending")]
     assert queue.get(by_hand).status == "claimed", "clients without a lease are left alone"
+
+
+def test_workers_look_for_a_lost_one_when_its_lease_runs_out(app: Treadle, connection: Connection[Any]) -> None:
+    @app.job
+    async def hello() -> None: ...
+
+    async def body(worker: Worker) -> None:
+        opened, lease = worker.connections.maintenance, timedelta(seconds=60)
+        clock = ServerClock(opened, "w", app.listeners)
+        recover = services(opened, clock, worker.settings, {}, lease, worker.outage, app.listeners, time.monotonic)[1]
+        assert await recover.function() == Delay(20), "a third of a lease, while all workers are alive"
+        for name, age in (("gone", 55), ("lost before", 1000)):
+            connection.execute("select register_worker(%s, '60 seconds', '{a}')", [name])
+            silence = "update workers set seen_at = clock_timestamp() - make_interval(secs => %s) where worker_id = %s"
+            connection.execute(silence, [age, name])
+            delay = await recover.function()
+            assert delay
+            assert 2 < delay <= 5.05
+
+    run(app, body, lease="60s")
 
 
 def test_after_an_outage_no_worker_is_taken_for_lost_at_once(

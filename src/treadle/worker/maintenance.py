@@ -32,6 +32,8 @@ GROUP_ERRORS_EVERY = 60.0
 # At first; then the database says when it is due.
 DEPTHS_EVERY = 2.0
 RECOVER_CLIENTS_EVERY = 60.0
+# After a lease has run out.
+SOON = 0.05
 EXPIRE_EVERY = 10.0
 # Floors move only when jobs are claimed: there is no tick if the last claim is longer ago.
 TICK_AFTER_CLAIM = 2.0
@@ -61,9 +63,12 @@ def services(
         if time.monotonic() - claimed_at() < TICK_AFTER_CLAIM:
             await move_floors(connection)
 
-    async def recover() -> None:
-        if (await clock.check()).losses:
+    async def recover() -> Delay | None:
+        server = await clock.check()
+        if server.losses:
             await recover_lost(connection, chosen.crash_limit, chosen.lease, outage, listeners, clock)
+        # A live worker renews its lease long before: only that of a lost one runs out before the next check is due.
+        return None if server.next_loss is None else Delay(min(chosen.renew_every, server.next_loss + SOON))
 
     async def recover_clients() -> None:
         await clock.check()

@@ -200,16 +200,18 @@ class ServerTime(NamedTuple):
     """Grows with each jump of the clock that is noted."""
     losses: bool
     """Whether, by that clock, a worker is lost and not recovered."""
+    next_loss: float | None = None
+    """In how many seconds a lease runs out, if it is not renewed before. None: there are no live workers."""
 
 
 def get_clock_and_losses() -> Query[ServerTime]:
     epoch = datetime(1970, 1, 1, tzinfo=UTC)
 
     def read(rows: Rows) -> ServerTime:
-        ((microseconds, jumps, losses),) = rows
-        return ServerTime(epoch + timedelta(microseconds=microseconds), jumps, losses)
+        ((microseconds, *others),) = rows
+        return ServerTime(epoch + timedelta(microseconds=microseconds), *others)
 
-    return call("clock_and_losses", {}, read, columns="clock, jumps, losses")
+    return call("clock_and_losses", {}, read, columns="clock, jumps, losses, next_loss")
 
 
 def note_clock_jump(before: datetime, after: datetime) -> Query[bool]:

@@ -1,5 +1,7 @@
--- For workers, which compare the server's clock with their own: one statement for both questions.
-create or replace function treadle.clock_and_losses(out clock bigint, out jumps bigint, out losses boolean)
+-- For workers, which compare the server's clock with their own: one statement for all questions.
+create or replace function treadle.clock_and_losses(
+    out clock bigint, out jumps bigint, out losses boolean, out next_loss double precision
+)
 language plpgsql stable
 set enable_seqscan = off
 as $$
@@ -8,21 +10,30 @@ declare
 begin
     clock := extract(epoch from v_now) * 1000000;
     jumps := coalesce((select max(jump.id) from treadle.clock_jumps as jump), 0);
-    losses := exists (
-        select
-        from treadle.workers as worker
-        where worker.seen_at > v_now + interval '1 second'
-           or worker.lost_at is null and worker.seen_at < treadle.clock_before(worker.lease, v_now)
-           or worker.lost_at < v_now - interval '1 day'
-           or worker.lost_at is not null and exists (
+
+    select
+        coalesce(bool_or(
+            known.seen_at > v_now + interval '1 second'
+            or known.remaining < interval '0'
+            or known.lost_at < v_now - interval '1 day'
+            or known.lost_at is not null and exists (
                 select
                 from treadle.jobs as job
-                where job.worker_id = worker.worker_id
+                where job.worker_id = known.worker_id
                   and job.status in ('claimed', 'running')
-              )
-    );
+            )
+        ), false),
+        extract(epoch from min(known.remaining) filter (where known.remaining >= interval '0'))
+    into losses, next_loss
+    from (
+        select
+            worker.worker_id, worker.seen_at, worker.lost_at,
+            case when worker.lost_at is null then worker.seen_at - treadle.clock_before(worker.lease, v_now) end as remaining
+        from treadle.workers as worker
+        offset 0
+    ) as known;
 end
 $$;
 
 comment on function treadle.clock_and_losses()
-    is 'The clock in microseconds, its last jump that was noted, and whether recover_lost_workers() would find something to do.';
+    is 'The clock in microseconds, its last jump that was noted, whether recover_lost_workers() would find something to do, and in how many seconds the next lease runs out.';
