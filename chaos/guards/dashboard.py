@@ -16,8 +16,15 @@ MUTANTS = [
     Mutant(
         "open pages are read at once when a worker is stuck or the database does not answer",
         "src/treadle/web/dashboard/pages/live/readings.py",
-        "if known is not None and seen != known:",
-        "if False:",
+        "elif seen != known and clock() - changed_at >= CHANGE_SECONDS:",
+        "elif False:",
+        test("web/live", "test_pages_are_read_at_once_when_something_changes_that_they_must_show_soon"),
+    ),
+    Mutant(
+        "a database that is sometimes slow is not read more often for that",
+        "src/treadle/web/dashboard/pages/live/readings.py",
+        "elif seen != known and clock() - changed_at >= CHANGE_SECONDS:",
+        "elif seen != known:",
         test("web/live", "test_pages_are_read_at_once_when_something_changes_that_they_must_show_soon"),
     ),
     Mutant(

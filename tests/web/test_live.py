@@ -253,6 +253,7 @@ def test_pages_are_read_at_once_when_something_changes_that_they_must_show_soon(
     """A worker becomes stuck, the database does not answer, a table is locked; and the end of it."""
     monkeypatch.setattr(readings, "LOOK_SECONDS", 0.02)
     monkeypatch.setattr(readings, "SLOW_LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(readings, "CHANGE_SECONDS", 0.0)
     looks: asyncio.Queue[object] = asyncio.Queue()
     reads = kept = 0
 
@@ -293,6 +294,10 @@ def test_pages_are_read_at_once_when_something_changes_that_they_must_show_soon(
             assert await changes(TableLocked())
             assert not await changes(TableLocked())
             assert await changes(frozenset())
+            monkeypatch.setattr(readings, "CHANGE_SECONDS", 60.0)
+            assert not await changes(frozenset({"stuck"})), "not again and again"
+            monkeypatch.setattr(readings, "CHANGE_SECONDS", 0.0)
+            assert await changes(frozenset({"stuck"})), "but it is not forgotten"
             before = reads
             await asyncio.sleep(0.2)  # a look that takes long
             assert reads == before + 1

@@ -27,6 +27,8 @@ SLOW_SECONDS = 2.0
 MAX_READS = 3
 # How often to look for what must be shown soon. That a look takes longer than SLOW_LOOK_SECONDS is shown soon, too.
 LOOK_SECONDS = SLOW_LOOK_SECONDS = 1.0
+# A database that is sometimes slow must not be read more often for that.
+CHANGE_SECONDS = 2.0
 # Pages that wait for their turn are told what has just kept another page from being read.
 TROUBLE_SECONDS = 5.0
 # For as long as a table is known to be locked, reads that need it do not keep others waiting.
@@ -157,18 +159,22 @@ class Readings:
             except Exception as error:  # of any kind: topics that are read then report it
                 return type(error)
 
+        clock = asyncio.get_running_loop().time
         known: object = None
+        changed_at = 0.0
         while True:
             looking = self._start(found())
             for timeout in (SLOW_LOOK_SECONDS, None):
                 await asyncio.wait({looking}, timeout=timeout)
                 seen = looking.result() if looking.done() else TooSlow
-                if known is not None and seen != known:
+                if known is None:
+                    known = seen
+                elif seen != known and clock() - changed_at >= CHANGE_SECONDS:
+                    known, changed_at = seen, clock()
                     self.changes += 1
                     self._recent.clear()
                     for topic in self.topics.values():
                         topic.due.set()
-                known = seen
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _run(self, topic: Topic[Any]) -> None:
