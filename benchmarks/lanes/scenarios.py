@@ -143,6 +143,11 @@ def open_transaction(server: Server, sizes: Sizes) -> Iterator[Row]:
     yield from _beside(server, sizes, ["begin", "insert into written values (1)"], "rollback")
 
 
+def history(server: Server, sizes: Sizes) -> Iterator[Row]:
+    """The same with nothing beside it, to compare: the disk is slower, too, after millions of jobs."""
+    yield from _beside(server, sizes, [], "select 1")
+
+
 def prepared_transaction(server: Server, sizes: Sizes) -> Iterator[Row]:
     """The same with one that was prepared for a commit in two phases and forgotten."""
     prepare = ["begin", "insert into written values (1)", "prepare transaction 'forgotten'"]
@@ -259,6 +264,7 @@ SCENARIOS: dict[str, tuple[str, Callable[[Server, Sizes], Iterator[Row]]]] = {
     "fan-out": ("one job, many after it, and one after all of them, against the same jobs without waiting", fan_out),
     "batch": ("a batch with a callback, against the same jobs without", batches),
     "transaction": ("claim, tick and pick-up beside a writing transaction that was left open", open_transaction),
+    "history": ("the same with nothing beside it", history),
     "prepared": ("the same beside a prepared transaction", prepared_transaction),
     "slot": ("the same beside a replication slot that nobody reads", unused_slot),
 }

@@ -101,7 +101,7 @@ def tick_cost(connection: Connection[Any], times: int = 5) -> dict[str, float]:
         with _limited(connection):
             return {
                 "tick ms": milliseconds(connection, TICK, times=times),
-                "tick buffers": _buffers(_plan(connection, TICK)),
+                "tick buffers": statistics.median(_buffers(_plan(connection, TICK)) for _ in range(times)),
             }
     except QueryCanceled:
         return {"tick ms": inf, "tick buffers": inf}
