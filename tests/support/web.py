@@ -5,15 +5,17 @@ import json
 import re
 import socket
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, NamedTuple
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import AsyncExitStack, aclosing, contextmanager
+from typing import Any, NamedTuple, TypeVar
 
 import httpx
 import uvicorn
 from starlette.types import ASGIApp
 
 from tests.support.workers import until
+
+Update = TypeVar("Update")
 
 
 class Message(NamedTuple):
@@ -126,3 +128,9 @@ def take(server: Server, path: str, number: int, **headers: str) -> list[Message
 def names_and_numbers(found: list[Message]) -> list[tuple[str, int | None]]:
     """The names and numbers of those messages that are events."""
     return [(each.name, each.data["number"]) for each in found if each.id is not None]
+
+
+async def first(stack: AsyncExitStack, updates: AsyncGenerator[Update, None]) -> Update:
+    """The first update; the stream stays open."""
+    await stack.enter_async_context(aclosing(updates))
+    return await anext(updates)

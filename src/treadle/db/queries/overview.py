@@ -79,9 +79,9 @@ def find_recent_workers(hours: int = 1) -> Query[list[WorkerRow]]:
     return Query(statement("find_recent_workers"), {"hours": hours}, lambda rows: [_worker(row) for row in rows])
 
 
-def find_ill_workers() -> Query[frozenset[object]]:
-    """The workers that do not work as they should, in a form that changes when that changes."""
-    return Query(statement("find_ill_workers"), {}, frozenset)
+def find_unhealthy_workers() -> Query[frozenset[object]]:
+    """The workers that are stuck, lost or without heartbeats. Compare two results to see what has changed."""
+    return Query(statement("find_unhealthy_workers"), {}, frozenset)
 
 
 def _worker(row: tuple[Any, ...]) -> WorkerRow:

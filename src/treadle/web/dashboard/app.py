@@ -4,7 +4,7 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 
 from treadle.app import Treadle
-from treadle.db.queries.overview import find_ill_workers
+from treadle.db.queries.overview import find_unhealthy_workers
 from treadle.web.dashboard import assets, metrics
 from treadle.web.dashboard.api import endpoints
 from treadle.web.dashboard.errors import HANDLERS, ErrorShield
@@ -36,7 +36,7 @@ from treadle.web.dashboard.security.role_secrets import RoleSecrets
 def routes(app: Treadle, secrets: RoleSecrets | None = None) -> list[RouteSpec]:
     """All routes, each with the role that it requires. Sign-in exists only if the dashboard has its own secrets."""
     check, searches = HealthCheck(app), Searches()
-    readings = Readings(lambda: app.database.aread(find_ill_workers()))
+    readings = Readings(lambda: app.database.aread(find_unhealthy_workers()))
     shared = SharedReads(app, readings)
     return [
         *assets.routes(),

@@ -1,4 +1,5 @@
 -- For workers, which compare the server's clock with their own: one statement for all questions.
+-- With "offset 0", the time that remains is computed once for each worker.
 create or replace function treadle.clock_and_losses(
     out clock bigint, out jumps bigint, out losses boolean, out next_loss double precision
 )
