@@ -5,7 +5,10 @@ import logging
 import time
 
 import pytest
+from chaos.proxy import Proxy
 
+from tests.conftest import Connect
+from tests.support.workers import auntil
 from treadle.db.own_connection import limited
 from treadle.db.query import Query
 from treadle.db.reconnecting import DatabaseUnavailable, ReconnectingConnection, open_connection
@@ -42,7 +45,7 @@ def test_an_answer_that_arrives_while_the_event_loop_is_blocked_is_in_time(url: 
             await work
         # A server that does not answer is still noticed, in time.
         began = time.monotonic()
-        with pytest.raises(DatabaseUnavailable, match=r"no response within 0\.5 seconds"):
+        with pytest.raises(DatabaseUnavailable, match=r"no answer within 0\.5 seconds"):
             await connection.run(Query("select pg_sleep(30)", {}, list))
         assert time.monotonic() - began < 10
         await connection.close()
@@ -54,3 +57,59 @@ def test_an_answer_that_arrives_while_the_event_loop_is_blocked_is_in_time(url: 
                 await asked
 
     asyncio.run(body())
+
+
+def test_time_in_which_the_event_loop_was_blocked_does_not_count(url: str) -> None:
+    async def body() -> None:
+        connection = ReconnectingConnection(url, "treadle", "test", timeout=1.0)
+        await connection.run(Query("select 1", {}, list))
+        work = asyncio.create_task(connection.run(Query("select pg_sleep(1.4)", {}, list)))
+        await asyncio.sleep(0.05)
+        time.sleep(1.2)  # noqa: ASYNC251 - a handler that blocks the event loop
+        await work
+        await connection.close()
+
+    asyncio.run(body())
+
+
+def test_the_server_cancels_an_abandoned_statement(url: str, connect: Connect) -> None:
+    waits = "select pg_sleep(60) /* abandoned by a test */"
+
+    def running() -> int:
+        with connect() as connection:
+            return len(connection.execute("select from pg_stat_activity where query = %s", [waits]).fetchall())
+
+    async def body() -> None:
+        connection = ReconnectingConnection(url, "treadle", "test", timeout=0.5)
+        with pytest.raises(DatabaseUnavailable, match="no answer within"):
+            await connection.run(Query(waits, {}, list))
+        work = asyncio.create_task(connection.run(Query(waits, {}, list)))
+        await auntil(lambda: running() > 0)
+        work.cancel()
+        await asyncio.wait({work})
+        assert await connection.run(Query("select 1", {}, list)) == [(1,)]
+        await auntil(lambda: running() == 0)
+        await connection.close()
+
+    asyncio.run(body())
+
+
+def test_a_cancelled_statement_ends_although_the_server_does_not_respond(url: str) -> None:
+    proxy = Proxy(url)
+
+    async def body() -> None:
+        connection = ReconnectingConnection(proxy.url, "treadle", "test")
+        await connection.run(Query("select 1", {}, list))
+        proxy.black_hole_everything(True)
+        work = asyncio.create_task(connection.run(Query("select 2", {}, list)))
+        await asyncio.sleep(0.05)
+        began = time.monotonic()
+        work.cancel()
+        await asyncio.wait({work})
+        assert time.monotonic() - began < 3  # the driver would wait for 5 seconds
+        await connection.close()
+
+    try:
+        asyncio.run(body())
+    finally:
+        proxy.close()

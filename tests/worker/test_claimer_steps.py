@@ -13,11 +13,13 @@ from psycopg import Connection
 from tests.support.workers import one
 from treadle import JobQueue
 from treadle.app.listeners import Listeners
+from treadle.db.query import Query
 from treadle.db.reconnecting import DatabaseUnavailable, ReconnectingConnection
 from treadle.words.claim import Claim
 from treadle.worker import claimer as claimer_module
 from treadle.worker import suspects
 from treadle.worker.claimer import FENCED_SECONDS, RECHECK_SECONDS, STILL_RUNNING_SECONDS, Claimer
+from treadle.worker.due_check import DueCheck
 
 
 class Around:
@@ -90,6 +92,39 @@ def test_what_is_ready_is_started_as_jobs_finish(url: str, queue: JobQueue) -> N
             claimer.release_ready()
             assert [delay for _, delay in around.released] == [None, None]
             assert len(claimer.ready) == 0
+
+    asyncio.run(body())
+
+
+def test_while_jobs_keep_arriving_it_does_not_check_between_claims(url: str, queue: JobQueue) -> None:
+    queue.enqueue("a")
+
+    async def body() -> None:
+        arriving, statements = 2, []
+
+        async with claiming(url, Around(), limit=10) as claimer:
+
+            class Arriving:
+                async def run(self, query: Query[Any]) -> Any:
+                    nonlocal arriving
+                    statements.append("check" if "next_due(" in query.text else "claim")
+                    answer = await connection.run(query)
+                    if statements[-1] == "claim" and arriving:
+                        arriving -= 1
+                        queue.enqueue("a")
+                    return answer
+
+            connection, claimer.connection = claimer.connection, Arriving()  # type: ignore[assignment]
+            claimer._due_check = DueCheck(claimer.connection, "worker-1", None, False)
+            assert [await claimer.step() for _ in range(3)] == [0, 0, 0]
+            assert statements == ["claim", "check", "claim", "claim"]
+            assert await claimer.step() > 0
+            assert statements[4:] == ["claim", "check"]
+            # A job alone is followed by a check: it also asks for the next notification.
+            queue.enqueue("a")
+            claimer.wake()
+            assert await claimer.step(woken=True) > 0
+            assert statements[6:] == ["claim", "check"]
 
     asyncio.run(body())
 

@@ -15,6 +15,8 @@ from psycopg.abc import PQGen
 
 T = TypeVar("T")
 
+STEP_SECONDS = 0.2
+
 
 class NoAnswer(OperationalError):
     """The server did not answer in time. Whether the statement was carried out is unknown."""
@@ -57,14 +59,19 @@ class OwnAsyncConnection(AsyncConnection[Any]):
 
 
 def ended_after(seconds: float, waiting: PQGen[T]) -> Generator[Any, Any, T]:
-    """The driver's generator, which is resumed at least every 0.1 s while it waits; ended after this many seconds."""
-    end = time.monotonic() + seconds
+    """The driver's generator, which is resumed at least every 0.1 s while it waits; ended after this many seconds.
+
+    A step that took longer, because something blocked the event loop, counts no more than any other: the answer may
+    have been there for long, or be about to arrive."""
+    left, before = seconds, time.monotonic()
     try:
         wanted = next(waiting)
         while True:
             ready = yield wanted
-            # Not if something has arrived: the event loop may have been blocked for longer than that.
-            if not ready and time.monotonic() > end:
+            now = time.monotonic()
+            left -= min(now - before, STEP_SECONDS)
+            before = now
+            if not ready and left < 0:
                 raise NoAnswer(f"no answer within {seconds:g} seconds")
             wanted = waiting.send(ready)
     except StopIteration as done:

@@ -9,31 +9,32 @@ import asyncio
 import random
 import time
 from collections.abc import Callable
-from typing import Any
+from contextlib import suppress
+from typing import Any, TypeVar
 
 import psycopg
-from psycopg import AsyncConnection
+from psycopg.abc import PQGen
+from psycopg.waiting import wait_async
 
-from treadle.db.own_connection import OwnAsyncConnection
+from treadle.db.own_connection import NoAnswer, OwnAsyncConnection, ended_after
 from treadle.db.query import Query, Result
 from treadle.db.runner import arun
 from treadle.db.url import CONNECT_SECONDS, hosts, patient
 from treadle.words.errors import TreadleError
 
 STATEMENT_SECONDS = 10.0
+# How often a statement that takes long is checked.
+CHECK_SECONDS = 0.1
 
-# Statements are waited for in steps. One that took longer, because something blocked the event loop, counts no more
-# than any other: the answer may have been there for long.
-STEP_SECONDS = 1.0
-LATE_SECONDS = 0.1
-
-# How long close() waits for the server to cancel what was abandoned.
+# How long the server is given to cancel what was abandoned.
 CANCEL_SECONDS = 1.0
 
 # The server rejects the values in the statement: trying again would not help. All other errors may pass: a lost
 # connection, a failover to a standby that is still read-only, a function that a migration is just replacing.
 REFUSED = (psycopg.DataError, psycopg.IntegrityError)
 UNAVAILABLE = (psycopg.Error, OSError)
+
+T = TypeVar("T")
 
 
 class DatabaseUnavailable(TreadleError):
@@ -48,11 +49,20 @@ class StatementCancelled(DatabaseUnavailable):
     """Nothing was carried out: the statement took longer than the role's statement_timeout, or was cancelled."""
 
 
-async def open_connection(url: str, name: str, seconds: int = CONNECT_SECONDS) -> AsyncConnection[Any]:
+class Abandonable(OwnAsyncConnection):
+    """A cancelled statement ends at once. The driver would first wait for the server to cancel it, and the server may
+    not respond: see ReconnectingConnection."""
+
+    async def wait(self, gen: PQGen[T], interval: float = CHECK_SECONDS, *_: Any, **__: Any) -> T:
+        waiting = gen if self.answer_seconds is None else ended_after(self.answer_seconds, gen)
+        return await wait_async(waiting, self.pgconn.socket, interval)
+
+
+async def open_connection(
+    url: str, name: str, seconds: int = CONNECT_SECONDS, kind: type[OwnAsyncConnection] = OwnAsyncConnection
+) -> OwnAsyncConnection:
     """Open an autocommit connection; each host of the URL is tried for this many seconds."""
-    return await OwnAsyncConnection.connect(
-        patient(url, seconds), autocommit=True, prepare_threshold=None, application_name=name
-    )
+    return await kind.connect(patient(url, seconds), autocommit=True, prepare_threshold=None, application_name=name)
 
 
 def reconnect_delay(failures: int) -> float:
@@ -73,27 +83,22 @@ class ReconnectingConnection:
         self._timeout = STATEMENT_SECONDS if timeout is None else timeout
         self._connect_timeout = connect_timeout
         self._hosts = hosts(url)
-        self._connection: AsyncConnection[Any] | None = None
+        self._connection: OwnAsyncConnection | None = None
         self._abandoned: set[asyncio.Task[Any]] = set()
         self.lock = asyncio.Lock()
         """Held while a query runs."""
 
     async def run(self, query: Query[Result]) -> Result:
         async with self.lock:
-            timeout = self._timeout
-            if self._connection is None or self._connection.closed:
-                timeout += self._connect_timeout * self._hosts
-            work = asyncio.ensure_future(self._run(query))
+            # Not in a task of its own, which would take a fifth of the time of a short statement.
             try:
-                done = await _finishes(work, timeout)
+                return await self._run(query)
             except asyncio.CancelledError:
-                self._abandon(work)
+                self._abandon()
                 raise
-            if not done:
-                self._abandon(work)
-                raise DatabaseUnavailable(f"no response within {timeout:g} seconds")
-            try:
-                return work.result()
+            except NoAnswer as error:
+                self._abandon()
+                raise DatabaseUnavailable(str(error)) from error
             except REFUSED:
                 raise
             except psycopg.errors.LockNotAvailable as error:
@@ -129,42 +134,40 @@ class ReconnectingConnection:
     async def close(self) -> None:
         await self.disconnect()
         if self._abandoned:
-            # The driver logs a warning if it is cancelled again while it waits for the server to cancel a statement.
             await asyncio.wait(self._abandoned, timeout=CANCEL_SECONDS)
         for work in self._abandoned:
             work.cancel()
 
     async def _run(self, query: Query[Result]) -> Result:
         if self._connection is None or self._connection.closed:
-            self._connection = await open_connection(self._url, self._name, self._connect_timeout)
+            self._connection = await self._open()
         return await arun(self._connection, query, self._schema)
 
-    def _abandon(self, work: asyncio.Task[Any]) -> None:
-        # Not awaited: the driver first asks the server to cancel the statement, and the server may not respond.
+    async def _open(self) -> OwnAsyncConnection:
+        try:
+            async with asyncio.timeout(self._timeout + self._connect_timeout * self._hosts):
+                connection = await open_connection(self._url, self._name, self._connect_timeout, Abandonable)
+        except TimeoutError:
+            raise DatabaseUnavailable("could not connect in time") from None
+        connection.answer_seconds = self._timeout
+        return connection
+
+    def _abandon(self) -> None:
         connection, self._connection = self._connection, None
-        work.cancel()
-        self._abandoned.add(work)
-
-        def finish(work: asyncio.Task[Any]) -> None:
-            self._abandoned.discard(work)
-            if connection is not None:
-                connection.pgconn.finish()
-            if not work.cancelled():
-                work.exception()
-
-        work.add_done_callback(finish)
+        if connection is not None:
+            # Not awaited: the server may not respond.
+            work = asyncio.create_task(_cancel(connection))
+            self._abandoned.add(work)
+            work.add_done_callback(self._abandoned.discard)
 
 
-async def _finishes(work: asyncio.Task[Any], timeout: float) -> bool:
-    """Whether it finishes within so many seconds in which the event loop ran."""
-    left, late = timeout, False
-    while left > 0 or late:
-        step, began = min(left, STEP_SECONDS) if left > 0 else STEP_SECONDS, time.monotonic()
-        if (await asyncio.wait({work}, timeout=step))[0]:
-            return True
-        late = left > 0 and time.monotonic() - began > step + LATE_SECONDS
-        left -= step
-    return False
+async def _cancel(connection: OwnAsyncConnection) -> None:
+    """Ask the server to cancel the statement, and close the connection."""
+    try:
+        with suppress(psycopg.Error, OSError):
+            await connection.cancel_safe(timeout=CANCEL_SECONDS)
+    finally:
+        connection.pgconn.finish()
 
 
 class Outage:

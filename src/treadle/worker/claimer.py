@@ -118,6 +118,7 @@ class Claimer:
         self._looking = False  # since it waited for jobs or was told to look, it was not full and has not found nothing
         self._check_timer: asyncio.TimerHandle | None = None
         self._locked_rounds = 0  # rounds in a row that found only jobs locked by other transactions
+        self._jobs_follow = False  # jobs became due while those before were claimed: claim again without a check
 
     def finish(self) -> None:
         """A job finished: its slot is free."""
@@ -264,10 +265,14 @@ class Claimer:
             self._locked_rounds = 0
             self._report_full(len(claims))
             return 0.0
+        if claims and self._jobs_follow:
+            return 0.0
         quiet = self._drain and not self._busy()
         next_due = await self._due_check.next_due(self.types)
         self._unavailable(None)
-        if next_due is None or next_due > 0:
+        due = next_due is not None and next_due <= 0
+        self._jobs_follow = due and bool(claims)
+        if not due:
             self._locked_rounds = 0
             if self._drain:
                 self._found_nothing(self, quiet)
