@@ -76,6 +76,31 @@ def test_only_its_own_probe_shows_that_notifications_arrive(app: Treadle) -> Non
     run(app, body)
 
 
+def test_a_worker_knows_which_notification_it_answers(app: Treadle) -> None:
+    @app.job
+    async def hello() -> None: ...
+
+    async def body(worker: Worker) -> None:
+        heard = worker.notifications
+        heard.received("jobs 5")
+        assert heard.answered == 5, "it is alone"
+        for nth in range(3):
+            heard.peers.hear(f"peer-{nth}", heard.peers.group)
+        for number in range(100):
+            heard.received(f"jobs {number}")
+            # The first in the order looks, and the second checks that it has.
+            assert heard.answered == (number if heard.peers.place(number) < 2 else 0)
+            heard.received(f"jobs {number} 1 {heard.peers.group}")
+            assert heard.answered == (number if heard.peers.place(number) < 3 else 0), "the first had no room"
+        # All look, or a worker is full without a notification.
+        for message in ("", f"jobs 7 all {heard.peers.group}", f"jobs -7 0 {heard.peers.group}"):
+            heard.received("jobs 5")
+            heard.received(message)
+            assert heard.answered is None, message
+
+    run(app, body)
+
+
 def test_messages_of_others_break_no_listener(
     app: Treadle, connection: Connection[Any], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -299,3 +299,29 @@ def test_nothing_fails_while_the_queue_of_notifications_is_full(tmp_path: Path) 
                 queue.cancel(third)
     finally:
         leave(tmp_path)
+
+
+def test_a_worker_asks_for_no_notification_while_another_one_answers_the_last(connect: Connect) -> None:
+    receiver, connection = Receiver(connect, "work"), connect()
+    connection.execute("select setval('wake_clock', 2), next_due('{a}', p_numbers => true)")
+
+    def notified_after(age: int, answered: str) -> bool:
+        """Whether the next job is announced if a worker calls next_due() so many microseconds after another."""
+        # In one statement: 100 milliseconds are soon over.
+        connection.execute(
+            f"""
+            select setval('wake_clock', {NOW} - {age}),
+                   next_due('{{a}}', p_numbers => true, p_answered => {answered})
+            """.encode()
+        )
+        asked = one(connection, "select last_value from wake_clock") == 1
+        connection.execute("select enqueue('a')")
+        return asked and len(receiver.received()) == 1
+
+    last = "(select last_value from wake_clock)"
+    assert not notified_after(0, "0")
+    assert not notified_after(0, "12345")
+    assert notified_after(0, last), "it is the one who answers"
+    assert notified_after(0, "null"), "it does not know"
+    assert notified_after(150_000, "0"), "the other one does not answer"
+    assert notified_after(-150_000, "0"), "the clock was set back"

@@ -32,6 +32,9 @@ STILL_RUNNING_SECONDS = 1.0
 # An enqueue just after a notification sends none, and its commit may become visible a moment after the claimer has
 # checked. So somebody checks again after this time: another worker, or the same one if there is no other.
 RECHECK_SECONDS = 0.05
+# While jobs keep arriving, a claimer checks only this often whether more are due. A check takes as long as a claim; it
+# also asks for the next notification, with which other workers get their share.
+UNCHECKED_SECONDS = 0.05
 
 
 class Claimer:
@@ -118,7 +121,7 @@ class Claimer:
         self._looking = False  # since it waited for jobs or was told to look, it was not full and has not found nothing
         self._check_timer: asyncio.TimerHandle | None = None
         self._locked_rounds = 0  # rounds in a row that found only jobs locked by other transactions
-        self._jobs_follow = False  # jobs became due while those before were claimed: claim again without a check
+        self._unchecked_until = 0.0  # jobs became due while others were claimed: until then it claims without checks
 
     def finish(self) -> None:
         """A job finished: its slot is free."""
@@ -265,13 +268,13 @@ class Claimer:
             self._locked_rounds = 0
             self._report_full(len(claims))
             return 0.0
-        if claims and self._jobs_follow:
+        if claims and time.monotonic() < self._unchecked_until:
             return 0.0
         quiet = self._drain and not self._busy()
         next_due = await self._due_check.next_due(self.types)
         self._unavailable(None)
         due = next_due is not None and next_due <= 0
-        self._jobs_follow = due and bool(claims)
+        self._unchecked_until = time.monotonic() + UNCHECKED_SECONDS if due and claims else 0.0
         if not due:
             self._locked_rounds = 0
             if self._drain:

@@ -16,10 +16,13 @@ class DueCheck:
         queues: Sequence[str] | None,
         sure: bool,
         concurrency: Callable[[int | None], None] = lambda _: None,
+        answered: Callable[[], int | None] = lambda: None,
     ) -> None:
-        """`concurrency` is told what an operator has set for the worker: each reply says it."""
+        """`concurrency` is told what an operator has set for the worker: each reply says it. `answered` says which
+        notification this worker answers: see Notifications."""
         self._worker_id = worker_id
         self._concurrency = concurrency
+        self._answered = answered
         self._connection = connection
         self._queues = queues
         self._sure = sure
@@ -75,7 +78,7 @@ class DueCheck:
                     answer.set_exception(error)
 
     async def _query(self, types: Sequence[str]) -> float | None:
-        query = worker_queries.next_due(self._worker_id, types, self._queues, self._sure)
+        query = worker_queries.next_due(self._worker_id, types, self._queues, self._sure, self._answered())
         due = await self._connection.run(query)
         self._concurrency(due.concurrency)
         return due.seconds

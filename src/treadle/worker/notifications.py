@@ -4,6 +4,7 @@
 jobs <number>                   there may be jobs: of each group of peers, the first in the order of this number looks
 jobs <number> <place> <group>   the workers before this place have no room: the one at this place looks
 jobs <number> all <group>       there are more jobs than one worker has room for: all of the group look
+                                (a negative number is that of a worker which was full without a notification)
 probe <worker>                  a worker checks whether its notifications arrive
 probe <worker> <group>          they do
 left <worker>                   it stops
@@ -78,6 +79,9 @@ class Notifications:
         self._schedules_changed = schedules_changed
         self._concurrency_changed = concurrency_changed
         self._turn: tuple[int, int] | None = None  # the number and the place of the last notification for this worker
+        self.answered: int | None = None
+        """The number of the last notification if this worker answers it, has passed it on, or checks that another one
+        answers it; 0: others do; None: it had no number, or one of another worker."""
         self._passed_at = float("-inf")
         self._all_looked_at = float("-inf")
         self._messages: list[str] = []
@@ -122,7 +126,7 @@ class Notifications:
                 return
             self._passed_at = now
         if turn is None:
-            number = time.time_ns()
+            number = -time.time_ns()
             turn = (number, -1 if self.peers.place(number) else 0)
         number, place = turn
         if claimed >= peers:
@@ -163,10 +167,12 @@ class Notifications:
 
     def _all_look(self, recheck: bool) -> None:
         self._all_looked_at = time.monotonic()
+        self.answered = None
         self._wake(recheck)
 
     def _one_looks(self, number: int, place: int) -> None:
         own = self.peers.place(number)
+        self.answered = None if number < 0 else number if own <= place + 1 else 0
         if own == place:
             self._turn = (number, place)
             # The last in the order has nobody behind it who checks.

@@ -326,7 +326,12 @@ class Worker:
         """One for the jobs that run in this process, and one for those that run in child processes."""
         chosen, apart = self.settings, self._process_types()
         due_check = DueCheck(
-            self.connections.claims, self.worker_id, chosen.queues, chosen.drain, self.concurrency.heard
+            self.connections.claims,
+            self.worker_id,
+            chosen.queues,
+            chosen.drain,
+            self.concurrency.heard,
+            lambda: self.notifications.answered,
         )
         here = [name for name in chosen.types if name not in apart]
         for types, limit in ((here, chosen.concurrency), (apart, chosen.children)):  # suspects come first

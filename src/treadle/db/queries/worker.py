@@ -135,9 +135,12 @@ class Due(NamedTuple):
     """What an operator has set for the worker."""
 
 
-def next_due(worker_id: str, job_types: Sequence[str], queues: Sequence[str] | None, sure: bool) -> Query[Due]:
-    """When the next job is due. `sure` also finds jobs that were committed late."""
-    params = {"worker_id": worker_id, "job_types": job_types, "queues": queues, "sure": sure, "numbers": True}
+def next_due(
+    worker_id: str, job_types: Sequence[str], queues: Sequence[str] | None, sure: bool, answered: int | None = None
+) -> Query[Due]:
+    """When the next job is due. `sure` also finds jobs that were committed late. `answered` is the number of the last
+    notification if this worker answers it, 0 if another one does, None if that is unknown."""
+    params = {"worker_id": worker_id, "job_types": job_types, "queues": queues, "sure": sure, "answered": answered}
     return Query(statement("next_due"), params, lambda rows: Due._make(rows[0]), often=True)
 
 

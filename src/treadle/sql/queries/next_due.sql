@@ -1,7 +1,8 @@
 -- With the number that an operator has set for this worker: a worker without jobs sends no statement of its own for it.
 select
     treadle.next_due(
-        p_job_types => %(job_types)s, p_queues => %(queues)s, p_sure => %(sure)s, p_numbers => %(numbers)s
+        p_job_types => %(job_types)s, p_queues => %(queues)s, p_sure => %(sure)s, p_numbers => true,
+        p_answered => %(answered)s
     ),
     (
         select changed.concurrency
