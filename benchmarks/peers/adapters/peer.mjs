@@ -19,7 +19,7 @@ import { createInterface } from "node:readline";
 
 const REPORT = 50; // milliseconds between two reports about jobs that ran
 const STOP = 3000; // milliseconds to wait for a worker that waits for its jobs
-const WARM = 1; // seconds of single enqueues that are not counted
+const WARM = 1; // seconds of enqueues that are not counted: on new connections they take longer
 export const PRODUCERS = 16; // concurrent calls, because consecutive calls would not reach the rate
 
 export const TEN = Array.from({ length: 10 }, (_, nth) => `noop${nth}`);
@@ -41,7 +41,7 @@ export const ran = {
     if (count.total === 1) report(); // a drain is measured from the first job
   },
   stamp(at) {
-    count.latencies.push(Math.round((now() - at) * 1e6) / 1e3);
+    if (at) count.latencies.push(Math.round((now() - at) * 1e6) / 1e3);
     ran.one();
   },
   held(n) {
@@ -102,16 +102,18 @@ export async function repeat(seconds, clients, call) {
   return { ...timed(done, began), made };
 }
 
-// Call at a steady rate, passing the time of the call. Late calls are made immediately; none is skipped.
+// Call at a steady rate, passing the time of the call; in the first second 0, because on new connections calls take longer. Late
+// calls are made immediately; none is skipped.
 export async function pace(rate, seconds, call) {
   const began = now();
-  const turns = Math.round(rate * seconds);
+  const turns = Math.round(rate * (WARM + seconds));
   let turn = 0;
   const client = async () => {
     while (turn < turns) {
       const wait = began + turn++ / rate - now();
       if (wait > 0) await sleep(wait * 1000);
-      await call(now());
+      const at = now();
+      await call(at - began > WARM ? at : 0);
     }
   };
   await Promise.all(Array.from({ length: PRODUCERS }, client));

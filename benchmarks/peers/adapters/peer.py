@@ -37,7 +37,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 REPORT = 0.05  # seconds between two reports about jobs that ran
-WARM = 1.0  # seconds of single enqueues that are not counted
+WARM = 1.0  # seconds of enqueues that are not counted: on new connections they take longer
 PRODUCERS = 16  # concurrent calls, because consecutive calls would not reach the rate
 TEN = [f"noop{nth}" for nth in range(10)]
 IN_A_ROW = 200  # jobs of one type, when there are ten
@@ -100,7 +100,7 @@ class Ran:
                 self._latencies.append(round(waited * 1000, 2))
 
     def stamp(self, at: float) -> None:
-        self.one(time.monotonic() - at)
+        self.one(time.monotonic() - at if at else None)
 
     def large(self, data: str) -> None:
         """A job that only keeps the worker busy, and is neither counted nor timed."""
@@ -169,18 +169,24 @@ async def repeat(seconds: float, clients: int, call: Callable[[int], Awaitable[A
 
 
 async def pace(rate: float, seconds: float, call: Callable[[float], Awaitable[Any]]) -> dict[str, float]:
-    """Call at a steady rate, passing the time of the call. Late calls are made immediately; none is skipped."""
-    began, turns = time.monotonic(), iter(range(round(rate * seconds)))
+    """Call at a steady rate, passing the time of the call; in the first second 0, because on new connections calls take
+    longer. Late calls are made immediately; none is skipped."""
+    began, turns = time.monotonic(), iter(range(round(rate * (WARM + seconds))))
 
     async def client() -> int:
         done = 0
         for turn in turns:
             await asyncio.sleep(began + turn / rate - time.monotonic())
-            await call(time.monotonic())
+            await call(_stamp(began))
             done += 1
         return done
 
     return timed(sum(await asyncio.gather(*(client() for _ in range(PRODUCERS)))), began)
+
+
+def _stamp(began: float) -> float:
+    now = time.monotonic()
+    return now if now - began > WARM else 0.0
 
 
 def repeat_on_threads(seconds: float, clients: int, call: Callable[[int], Any]) -> dict[str, float]:
@@ -202,7 +208,7 @@ def repeat_on_threads(seconds: float, clients: int, call: Callable[[int], Any]) 
 
 
 def pace_on_threads(rate: float, seconds: float, call: Callable[[float], Any]) -> dict[str, float]:
-    began, turns, turn_lock = time.monotonic(), iter(range(round(rate * seconds))), threading.Lock()
+    began, turns, turn_lock = time.monotonic(), iter(range(round(rate * (WARM + seconds)))), threading.Lock()
 
     def client() -> int:
         done = 0
@@ -212,7 +218,7 @@ def pace_on_threads(rate: float, seconds: float, call: Callable[[float], Any]) -
             if turn is None:
                 return done
             time.sleep(max(0.0, began + turn / rate - time.monotonic()))
-            call(time.monotonic())
+            call(_stamp(began))
             done += 1
 
     return timed(_on_threads(client, PRODUCERS), began)
