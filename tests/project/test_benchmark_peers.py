@@ -101,9 +101,11 @@ def test_jobs_with_large_payloads_are_neither_counted_nor_timed(bare: Peer, empt
     with bare.working(place, "mixed") as workers:
         bare.ask(place, "produce", 20, 0.5, "large")
         bare.ask(place, "produce", 20, 0.5, "stamp")
-        workers.await_ran(10, 30)
+        workers.await_ran(30, 30)
         until(lambda: bare.ask(place, "left") == {"left": 0})
-    assert (workers.ran, len(workers.latencies)) == (10, 10)
+    # Nor are those of the producer's first second timed.
+    assert workers.ran == 30
+    assert 0 < len(workers.latencies) <= 10
 
 
 def test_a_queue_with_a_supervisor_starts_one_program_for_all_processes() -> None:

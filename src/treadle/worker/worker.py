@@ -325,20 +325,16 @@ class Worker:
     def _make_claimers(self) -> Iterator[Claimer]:
         """One for the jobs that run in this process, and one for those that run in child processes."""
         chosen, apart = self.settings, self._process_types()
+        claims, name = self.connections.claims, self.worker_id
         due_check = DueCheck(
-            self.connections.claims,
-            self.worker_id,
-            chosen.queues,
-            chosen.drain,
-            self.concurrency.heard,
-            lambda: self.notifications.answered,
+            claims, name, chosen.queues, chosen.drain, self.concurrency.heard, lambda: self.notifications.answered
         )
-        here = [name for name in chosen.types if name not in apart]
+        here = [each for each in chosen.types if each not in apart]
         for types, limit in ((here, chosen.concurrency), (apart, chosen.children)):  # suspects come first
             if types:
                 yield Claimer(
-                    self.connections.claims,
-                    self.worker_id,
+                    claims,
+                    name,
                     types,
                     chosen.queues,
                     limit,
