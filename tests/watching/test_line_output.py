@@ -1,22 +1,25 @@
 """Watching jobs without a terminal: the output is plain lines."""
 
 import asyncio
+import io
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 from psycopg import Connection
+from rich.console import Console
 
 from tests.support.apps import claim_and_start
 from tests.support.commands import run_treadle
 from treadle import JobQueue, Status, Treadle
 from treadle.watching import snapshots
+from treadle.watching.viewer import Viewer
 
 
 @contextmanager
@@ -152,3 +155,22 @@ def test_a_handle_can_be_watched_asynchronously(
     out = capsys.readouterr().out
     assert "films: drawn" in out
     assert "stopped watching; the job continues" in out
+
+
+@pytest.mark.parametrize("interrupted", [True, False])
+def test_ctrl_c_while_it_waits_for_a_lock_stops_watching(
+    app: Treadle, queue: JobQueue, monkeypatch: pytest.MonkeyPatch, interrupted: bool
+) -> None:
+    job, output, lock = claim_and_start(queue), io.StringIO(), threading.RLock()
+    viewer = Viewer(app.database, app.watch, [job.id], Console(file=output))
+
+    def interrupted_snapshots() -> Iterator[Any]:
+        with lock:
+            lock.release()  # to wait for something; before it has the lock again, it is interrupted
+            raise KeyboardInterrupt if interrupted else ValueError
+        yield
+
+    monkeypatch.setattr(viewer, "_snapshots", interrupted_snapshots)
+    with nullcontext() if interrupted else pytest.raises(RuntimeError):
+        viewer.run()
+    assert output.getvalue() == ("stopped watching; the job continues\n" if interrupted else "")

@@ -86,6 +86,30 @@ def test_a_job_costs_few_claims_however_many_workers_are_idle(
     asyncio.run(body())
 
 
+def test_a_worker_says_which_notification_it_has_answered(app: Treadle, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that the others do not ask for the next one while it looks for jobs."""
+    answered: list[int] = []
+    run = ReconnectingConnection.run
+
+    async def noted(self: ReconnectingConnection, query: Query[Any]) -> Any:
+        answered.append(query.params.get("answered") or 0)
+        return await run(self, query)
+
+    @app.job
+    async def hello() -> str:
+        return "hello"
+
+    async def body() -> None:
+        async with workers(app, 2):
+            monkeypatch.setattr(ReconnectingConnection, "run", noted)
+            for _ in range(2):  # the first notification of a new database has no number
+                assert await (await hello.aenqueue()).aresult(30) == "hello"
+            await auntil(lambda: max(answered, default=0) > 1)
+        await app.aclose()
+
+    asyncio.run(body())
+
+
 def test_a_worker_that_does_not_answer_delays_no_job(app: Treadle) -> None:
     """As if it hung, or had been killed a moment ago: the next in the order finds the job, not only the poll."""
 

@@ -100,6 +100,11 @@ class Viewer:
             yield
         except KeyboardInterrupt:
             self._stopped()
+        except RuntimeError as error:
+            # Ctrl-C in the middle of waiting for a lock: "cannot release un-acquired lock".
+            if not isinstance(error.__context__, KeyboardInterrupt):
+                raise
+            self._stopped()
         except asyncio.CancelledError:
             self._stopped()
             raise
