@@ -4,6 +4,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from typing import Literal
 
 from playwright.sync_api import Browser, ConsoleMessage, Dialog, Error, Page, expect, sync_playwright
 
@@ -70,8 +71,8 @@ class Visit:
         self.page.remove_listener("pageerror", self._collect_error)
         self.page.remove_listener("dialog", self._collect_dialog)
 
-    def go(self, path: str) -> Page:
-        self.page.goto(self._server.url + path)
+    def go(self, path: str, until: Literal["commit", "load"] = "load") -> Page:
+        self.page.goto(self._server.url + path, wait_until=until)
         return self.page
 
     def live(self, path: str) -> Page:
@@ -79,6 +80,12 @@ class Visit:
         self.go(path)
         self.page.locator("#connection[data-state=live]").wait_for()
         return self.page
+
+    def press(self, *keys: str) -> None:
+        """Presses keys in a page that was just opened: before its scripts have run, it has no shortcuts."""
+        self.page.wait_for_load_state()
+        for key in keys:
+            self.page.keyboard.press(key)
 
     def _collect(self, message: ConsoleMessage) -> None:
         # Violations of the content security policy are errors too.

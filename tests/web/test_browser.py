@@ -5,7 +5,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 from psycopg import Connection
 
 from tests.support.browser import Visit
@@ -164,7 +164,7 @@ def test_filter_and_paginate_jobs(visit: Visit, queue: JobQueue) -> None:
     expect(rows).to_have_count(1)
     page.get_by_role("link", name="Clear").click()
     expect(rows).to_have_count(50)
-    page.keyboard.press("/")
+    visit.press("/")
     page.keyboard.type("metropolis")
     page.keyboard.press("Enter")
     expect(rows).to_have_count(1)
@@ -183,6 +183,7 @@ def test_bulk_changes_of_selected_and_of_all_matching_jobs(
     expect(page.get_by_text("2 selected")).to_be_visible()
     page.get_by_role("button", name="Cancel…").click()
     expect(page.get_by_role("heading", name="Cancel 2 jobs")).to_be_visible()
+    page.wait_for_load_state()  # without scripts, the form shows its result in another page
     page.get_by_role("button", name="Cancel").click()
     expect(page.locator("#bulk-result")).to_have_text("Done: 2 changed.")
     expect(page.locator("#bulk")).to_be_hidden()
@@ -191,10 +192,23 @@ def test_bulk_changes_of_selected_and_of_all_matching_jobs(
     page.get_by_label("Select all matching jobs on all pages").check()
     page.get_by_role("button", name="Change priority…").click()
     expect(page.get_by_role("heading", name="Change the priority of 1,198 jobs")).to_be_visible()
+    page.wait_for_load_state()
     page.get_by_label("New priority").fill("300")
     page.get_by_role("button", name="Change priority").click()
     expect(page.locator("#bulk-result")).to_have_text("Done: 1,198 changed.")
     assert connection.execute("select count(*) from jobs where priority = 300").fetchone() == (1198,)
+
+
+def test_boxes_that_were_checked_before_the_scripts_ran_are_counted(visit: Visit, queue: JobQueue) -> None:
+    queue.enqueue("films")
+    waiting: list[Route] = []
+    visit.page.route("**/main.js", lambda route: waiting.append(route))  # noqa: PLW0108 - a builtin is refused
+    page = visit.go("/jobs", until="commit")
+    page.get_by_role("checkbox", name="Select films").check()
+    while not waiting:
+        page.wait_for_timeout(10)
+    waiting[0].continue_()
+    expect(page.get_by_text("1 selected")).to_be_visible()
 
 
 def test_to_delete_all_matching_jobs_their_number_is_typed(visit: Visit, queue: JobQueue) -> None:

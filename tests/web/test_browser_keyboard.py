@@ -20,13 +20,10 @@ def test_the_shortcuts_are_listed_and_lead_to_the_pages(visit: Visit, queue: Job
     expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_be_hidden()
-    for key, name in zip(
-        "jslwaho", ("Jobs", "Schedules", "Limits", "Workers", "Audit", "Health", "Overview"), strict=True
-    ):
-        page.keyboard.press("g")
-        page.keyboard.press(key)
+    for key, name in PAGES.items():
+        visit.press("g", key)
         expect(page.locator("nav [aria-current=page]")).to_have_text(name)
-    page.keyboard.press("/")
+    visit.press("/")
     page.wait_for_url("**/jobs#search")
     expect(page.locator("#search")).to_be_focused()
     page.keyboard.type("g?jx")  # text in a field is not a shortcut
@@ -57,7 +54,7 @@ def test_the_palette_finds_pages_types_queues_and_jobs(visit: Visit, queue: JobQ
     palette, field = page.get_by_role("dialog", name="Go to"), page.locator("#palette-input")
 
     def choose(text: str, option: str) -> None:
-        page.keyboard.press("Control+k")
+        visit.press("Control+k")
         field.fill(text)
         expect(palette.get_by_role("option", name=option).first).to_be_visible()
         while option not in (page.locator("#palette-options [aria-selected=true]").text_content() or ""):

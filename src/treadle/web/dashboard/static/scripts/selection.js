@@ -11,10 +11,11 @@ function updateSelection() {
   if (page) { page.checked = count > 0 && count === boxes.length; page.indeterminate = count > 0 && count < boxes.length; }
 }
 
-// A search may add the list later.
+// A search may add the list later. Boxes may be checked before this script runs, or by the browser when one goes back.
 export function offerSelection() {
   const label = $("#select-page")?.closest("label");
   if (label) label.hidden = false;
+  updateSelection();
 }
 
 document.addEventListener("change", (event) => {
