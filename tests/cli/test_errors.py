@@ -2,18 +2,22 @@
 
 import signal
 import subprocess
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import click
 import psycopg
 import pytest
+from click.testing import CliRunner
 from psycopg.conninfo import make_conninfo
 
 from tests.conftest import Connect
 from tests.support.commands import TREADLE, run_treadle
 from tests.support.waiting import until_waiting_for_lock
 from treadle import TreadleError
+from treadle.cli.commands import main
 
 ID = "01a1df1a-9662-7b8e-8b29-d2293fbf8aaf"
 COMMANDS = [
@@ -116,3 +120,32 @@ def test_ctrl_c_exits_with_130_and_no_traceback(url: str, connect: Connect) -> N
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err.strip()) == (130, "", "")
+
+
+@pytest.mark.parametrize(("error", "code"), [(KeyboardInterrupt, 130), (ValueError, 1)])
+def test_ctrl_c_while_it_waits_for_a_lock(
+    monkeypatch: pytest.MonkeyPatch, error: type[BaseException], code: int
+) -> None:
+    """Python reports a RuntimeError then, as it does for a bug."""
+    lock = threading.RLock()
+
+    def wait(*_: Any) -> None:
+        with lock:
+            lock.release()  # to wait for something; before it has the lock again, it is interrupted
+            raise error
+
+    monkeypatch.setattr(click.Group, "invoke", wait)
+    result = CliRunner().invoke(main, ["stats"])
+    assert result.exit_code == code
+    assert isinstance(result.exception, SystemExit if code == 130 else RuntimeError)
+
+
+def test_a_command_that_was_interrupted_may_choose_its_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wait(_: click.Group, context: click.Context) -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            context.exit(5)
+
+    monkeypatch.setattr(click.Group, "invoke", wait)
+    assert CliRunner().invoke(main, ["stats"]).exit_code == 5

@@ -98,7 +98,9 @@ class Commands(click.Group):
         except TreadleError as error:
             # The message may quote stored data, which must not reach the terminal as control characters.
             raise click.ClickException("\n".join(printable_lines(_masked(str(error))))) from error
-        except (KeyboardInterrupt, click.Abort):
+        except (KeyboardInterrupt, click.Abort, RuntimeError) as error:
+            if not isinstance(error, click.Abort) and not _is_ctrl_c(error):
+                raise
             click.echo(err=True)  # ends the line with the ^C
             context.exit(INTERRUPTED)
         except click.BadParameter as error:
@@ -146,6 +148,12 @@ def _show_exception(kind: type[BaseException], error: BaseException, trace: Trac
 
 
 # Imported on use: `treadle --help` needs none of them.
+
+
+def _is_ctrl_c(error: BaseException) -> bool:
+    from treadle.words.ctrl_c import is_ctrl_c
+
+    return is_ctrl_c(error)
 
 
 def _redact(record: logging.LogRecord) -> bool:

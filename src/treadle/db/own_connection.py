@@ -15,6 +15,7 @@ from psycopg.abc import PQGen
 
 T = TypeVar("T")
 
+# No step of a wait counts for more: see ended_after().
 STEP_SECONDS = 0.2
 
 

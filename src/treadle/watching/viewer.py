@@ -17,6 +17,7 @@ from treadle.watching.lines import Lines
 from treadle.watching.snapshots import RUNNING_LIMIT, snapshots
 from treadle.watching.streams import Stream
 from treadle.watching.watch import Watch
+from treadle.words.ctrl_c import is_ctrl_c
 from treadle.words.errors import JobNotFound
 from treadle.words.formatting import describe_state, printable
 from treadle.words.masking import masked
@@ -98,11 +99,8 @@ class Viewer:
         """Print a summary at the end. Ctrl-C is not an error; the cancellation of a task is raised."""
         try:
             yield
-        except KeyboardInterrupt:
-            self._stopped()
-        except RuntimeError as error:
-            # Ctrl-C in the middle of waiting for a lock: "cannot release un-acquired lock".
-            if not isinstance(error.__context__, KeyboardInterrupt):
+        except (KeyboardInterrupt, RuntimeError) as error:
+            if not is_ctrl_c(error):
                 raise
             self._stopped()
         except asyncio.CancelledError:
