@@ -1,4 +1,4 @@
-"""The harness that benchmarks other job queues (benchmarks/peers): its protocol, its figures and its report."""
+"""The harness that benchmarks other job queues (benchmarks/peers): its protocol and its figures."""
 
 import json
 import os
@@ -15,17 +15,14 @@ import psutil
 import psycopg
 import pytest
 from benchmarks.peers import __main__ as run
-from benchmarks.peers import install, report
+from benchmarks.peers import install
 from benchmarks.peers.bench import Bench
 from benchmarks.peers.figures import quantiles
-from benchmarks.peers.measures import Measure, growing, held, types
+from benchmarks.peers.measures import Measure, growing, held
 from benchmarks.peers.peer import Failed, LeftOut, Peer
 from benchmarks.peers.program import end_group, signal_group, start
 from benchmarks.peers.results import Results
 from benchmarks.peers.servers import Postgres
-from benchmarks.peers.summary import Summary
-from benchmarks.peers.targets import verdicts
-from benchmarks.peers.wins import wins
 
 from tests.support.workers import until
 
@@ -299,103 +296,3 @@ def test_every_adapter_pins_its_versions() -> None:
             assert all("==" in line or line.startswith("-e ") for line in lines), name
         else:
             assert json.loads((folder / "package.json").read_text())["dependencies"], name
-
-
-def raw_results(**drains: list[float]) -> dict[str, Any]:
-    def peer(name: str, rates: list[float]) -> dict[str, Any]:
-        costs = {"wal_bytes": 1000.0, "transactions": 0.1, "versions": 3.0, "dead": 2.0}
-        rounds = [
-            {"jobs": 9, "drained_per_second": rate, "enqueued_per_second": 10.0, "memory_mb": 30.0, "per_job": costs}
-            for rate in rates
-        ]
-        about = {"name": name, "version": "1", "store": "postgresql", "history": True, "processes": 1, "settings": []}
-        return {"about": about, "measures": {"drain": {"rounds": rounds}, "kill": {"rounds": [], "failed": "no luck"}}}
-
-    return {
-        "date": "2026-11-15",
-        "machine": {"cores": 2, "architecture": "x", "processor": "y", "memory_gb": 4, "system": "z", "python": "3.13"},
-        "postgresql": {"version": "18", "settings": {"max_connections": 200}},
-        "redis": {"missing": "none here"},
-        "peers": {name: peer(name, rates) for name, rates in drains.items()},
-    }
-
-
-def test_the_wins_of_peers_are_computed_without_the_reference() -> None:
-    reported = wins(Summary(raw_results(treadle=[100.0, 90.0, 110.0], bare=[500.0], quicker=[150.0], slower=[50.0])))
-    assert reported == "- **drain of no-op jobs**, Treadle 100/s: quicker 150/s (1.50 times as good).\n"
-
-
-def test_a_ratio_is_the_median_of_the_rounds_in_which_both_were_measured() -> None:
-    summary = Summary(raw_results(treadle=[100.0, 50.0, 100.0], other=[200.0, 50.0, 110.0], short=[150.0]))
-    assert summary.ratio("other", "drain") == pytest.approx(1.1)
-    assert summary.ratio("short", "drain") == pytest.approx(1.5)
-    assert summary.ratio("other", "idle_p50") is None
-
-
-def test_targets_are_judged_by_the_figures_of_the_run() -> None:
-    figures = raw_results(**{"treadle": [100.0], "graphile-worker": [100.0], "pg-boss": [80.0]})
-    for peer, small in (("treadle", 1.4), ("pg-boss", 1.0)):
-        latencies = {"alone": {"p99": 5.0}, "beside": {"p99": 5.0 * small}, "ratio": small}
-        figures["peers"][peer]["measures"]["payloads"] = {"rounds": [latencies]}
-    page = report.page(Summary(figures), [])
-    assert "| drain of no-op jobs: at least 1 times graphile-worker | 1.00 times as good | met |" in page
-    assert "| drain of no-op jobs: at least 1.5 times pg-boss | 1.25 times as good | **missed** |" in page
-    assert "| WAL per job: better than pg-boss | 1.00 times as good | **missed** |" in page
-    assert "relative to alone: at most 1.3 | 1.4 | **missed** |" in page
-    assert "single enqueue, 48 connections: better" not in page  # there are no figures for it
-
-
-def test_only_queues_with_the_same_lease_count_for_the_target_of_recovery() -> None:
-    figures = raw_results(treadle=[1.0], quick=[1.0], same=[1.0])
-    for name, lease, seconds in (("treadle", 10, 10.5), ("quick", 5, 6.0), ("same", 10, 11.0)):
-        figures["peers"][name]["about"]["lease"] = lease
-        figures["peers"][name]["measures"]["kill"] = {"rounds": [{"jobs": 2, "again": 2, "seconds": seconds}]}
-    (verdict,) = [one for one in verdicts(Summary(figures)) if "kill" in one.target]
-    assert verdict.met
-    assert verdict.result == "10.5 s; the best other one is same, 11.0"
-
-
-def test_figures_of_types_and_of_five_minutes_have_their_ratio_to_treadle() -> None:
-    figures = raw_results(treadle=[1.0], other=[1.0])
-    for name, times in (("treadle", 1.0), ("other", 1.5)):
-        drains = {types.key(number, count): 1_000 * times for number in (1, 10) for count in (1, 8)}
-        figures["peers"][name]["measures"]["types"] = {"rounds": [{"jobs": 9, **drains}]}
-        minutes = {"jobs": 9, "interval": 1.0, "rates": [1.0], "first": 1_000 * times, "last": 800.0}
-        figures["peers"][name]["measures"]["growing"] = {"rounds": [minutes]}
-    page = report.page(Summary(figures), [])
-    assert "| other | 1,500 (1.50) | 1,500 (1.50) | 1,500 (1.50) | 1,500 (1.50) |" in page
-    assert "| **treadle** | 1,000 | 1,000 | 1,000 | 1,000 |" in page
-    assert "| other | 1,500 (1.50) | 800 (1.00) | 0.53 | 9 |" in page
-    assert "It is not first in: drain, 10 job types, 1 process (other)" in page
-
-
-def test_a_run_without_the_new_measurements_has_no_empty_sections() -> None:
-    page = report.page(Summary(raw_results(treadle=[1.0])), [])
-    assert "Job types and processes" not in page
-    assert "Five minutes of work" not in page
-    assert "Beside large payloads" not in page
-
-
-def test_failures_are_in_the_report_with_their_reasons() -> None:
-    figures = raw_results(treadle=[100.0], quicker=[150.0])
-    figures["peers"]["absent"] = {"failed": "it cannot be installed: no wheel", "measures": {}}
-    page = report.page(Summary(figures), [])
-    assert "| absent | all | it cannot be installed: no wheel |" in page
-    assert "| treadle | kill | no luck |" in page
-
-
-def test_jobs_that_do_not_run_again_are_a_result_and_not_a_failure() -> None:
-    figures = raw_results(treadle=[100.0], slower=[50.0])
-    never = {"jobs": 2, "again": 0, "first": None, "seconds": None, "waited": 60.0}
-    half = {"jobs": 2, "again": 1, "first": 5.0, "seconds": None, "waited": 60.0}
-    for name, one in (("treadle", half), ("slower", never)):
-        figures["peers"][name]["measures"]["kill"] = {"rounds": [one]}
-    page = report.page(Summary(figures), [])
-    assert "| **treadle** | not within 60 s (1 of 2 did, the first after 5.0 s) |" in page
-    assert "| slower | not within 60 s |" in page
-    assert "could not be measured" not in page
-
-
-def test_a_cell_of_the_report_has_the_median_and_the_spread() -> None:
-    page = report.page(Summary(raw_results(treadle=[100.0, 90.0, 110.0])), [])
-    assert "| **treadle** | 100 (90 to 110) | - | - |" in page
