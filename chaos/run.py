@@ -2,6 +2,7 @@
 
 import random
 import threading
+import time
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +12,8 @@ from chaos.scene import Scene
 from chaos.storms.storm import Storm
 
 RESTART_SECONDS = 0.3
+RUNS_SECONDS = 0.3
+RUNS_TIMEOUT = 60.0
 
 
 def run(
@@ -22,8 +25,13 @@ def run(
     pause: float = 0.15,
     lease: float = 5.0,
     fsync: bool = True,
+    runs: int = 0,
 ) -> Verdict:
-    """`pause` is the average time between two calls of one producer thread; `fsync` is the PostgreSQL setting."""
+    """`pause` is the average time between two calls of one producer thread; `fsync` is the PostgreSQL setting.
+
+    The storm lasts for `seconds`, or for longer if fewer than `runs` handlers have started by then: on a busy machine
+    little happens within a few seconds.
+    """
     scene = Scene(folder, seed, pause=pause, lease=lease, fsync=fsync)
     violations: list[Violation] = []
     over = threading.Event()
@@ -39,6 +47,9 @@ def run(
         for thread in threads:
             thread.start()
         over.wait(seconds)
+        end = time.monotonic() + RUNS_TIMEOUT
+        while scene.runs() < runs and time.monotonic() < end and not over.wait(RUNS_SECONDS):
+            pass
         over.set()
         for thread in threads:
             thread.join()

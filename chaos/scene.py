@@ -16,7 +16,7 @@ import psutil
 import psycopg
 
 from chaos.checker import Row, Tables, Verdict, check
-from chaos.ledger import FOLDER, Ledger, read
+from chaos.ledger import FOLDER, Ledger, count, read
 from chaos.processes import ROOT, WorkerProgram
 from chaos.proxy import Proxy
 from chaos.servers import QUICK, Server
@@ -168,6 +168,10 @@ class Scene:
         for worker in filter(None, self.workers):
             with suppress(subprocess.TimeoutExpired):
                 worker.ended(30)
+
+    def runs(self) -> int:
+        """How many handlers have started."""
+        return count(self.ledger.folder, "start")
 
     def check_ledgers(self) -> Verdict:
         with psycopg.connect(self.server.url, autocommit=True) as connection:

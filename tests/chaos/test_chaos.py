@@ -34,7 +34,8 @@ def test_a_short_storm_violates_no_guarantee(
     folder = project_folder / "run"
     folder.mkdir(mode=0o711)
     subprocess.run(["cp", "-a", initialized_server_folder, folder / "server"], check=True)
-    verdict = run([STORMS[name]() for name in names], 2.5, 7, folder, fsync=False, pause=pause, lease=2.0)
+    storms = [STORMS[name]() for name in names]
+    verdict = run(storms, 2.5, 7, folder, fsync=False, pause=pause, lease=2.0, runs=30)
     assert verdict.violations == []
     assert verdict.counts["runs"] > 20
     assert verdict.counts["completed"] > 10

@@ -1,6 +1,7 @@
 """Job types and queues: the numbers of their lists and pages, against those of SQL."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import pytest
 from psycopg import Connection
@@ -15,11 +16,22 @@ from treadle.operations.places import get_activities, get_place, get_places
 from treadle.operations.slots import make_slot_map
 from treadle.words.errors import InvalidArgument
 
+T = TypeVar("T")
+
 
 def one(connection: Connection[Any], text: str, *params: Any) -> Any:
     row = connection.execute(text, params).fetchone()
     assert row is not None
     return row[0] if len(row) == 1 else row
+
+
+def in_one_minute(connection: Connection[Any], read: Callable[[], T]) -> T:
+    """What several reads return, none of which is after the turn of a minute: then the last hour is another one."""
+    minute = "select date_trunc('minute', now())"
+    while True:
+        before, found = one(connection, minute), read()
+        if one(connection, minute) == before:
+            return found
 
 
 def test_the_list_of_types_has_the_numbers_of_the_tables(
@@ -32,7 +44,12 @@ def test_the_list_of_types_has_the_numbers_of_the_tables(
     queue.pause("type2")
     queue.pause(queue="queue1")
     connection.execute("select register_worker('w', '1 minute', '{type1,idle}', '{queue1}', 5)")
-    found = {each.job_type: each for each in get_places(app.database, "type", 3600).places}
+    counts = """select sum(completed)::int, sum(failed)::int, sum(errors)::int, max(ran_most) from minutes
+        where job_type = 'type1' and minute >= date_trunc('minute', now() - interval '1 hour')"""
+    listed, expected = in_one_minute(
+        connection, lambda: (get_places(app.database, "type", 3600), one(connection, counts))
+    )
+    found = {each.job_type: each for each in listed.places}
     assert list(found) == ["idle", "type1", "type2", "type3"]
     first = found["type1"]
     assert (first.waiting.jobs, first.waiting.exact, first.queue, first.workers) == (7, True, None, 1)
@@ -40,11 +57,6 @@ def test_the_list_of_types_has_the_numbers_of_the_tables(
     assert (found["type2"].paused, found["type2"].unserved) == (True, False)
     assert first.due_since is not None
     assert found["idle"].activity.failure_share is None
-    expected = one(
-        connection,
-        """select sum(completed)::int, sum(failed)::int, sum(errors)::int, max(ran_most) from minutes
-        where job_type = 'type1' and minute >= date_trunc('minute', now() - interval '1 hour')""",
-    )
     done = first.activity
     assert (done.completed, done.failed, done.errors, done.ran.most) == expected
     assert done.failure_share == pytest.approx(done.errors / (done.errors + done.completed))
@@ -86,14 +98,17 @@ def test_the_page_of_a_type(app: Treadle, queue: JobQueue, connection: Connectio
     queue.enqueue_many("type1", [{}] * 3, queue="queue1")
     connection.execute("insert into depth_history values (date_trunc('minute', now()), 'queue1', 'type1', 9)")
     connection.execute("insert into depth_history values (date_trunc('minute', now()), '', '', 9)")
-    details = get_place(app.database, "type", "type1", window)
+    details, totals = in_one_minute(
+        connection,
+        lambda: (get_place(app.database, "type", "type1", window), get_activities(app.database, "type", "type1")),
+    )
     assert details.place.waiting.jobs == 3
     assert [(each.job_type, each.queue) for each in details.parts] == [("type1", "queue1"), ("type1", "queue2")]
     assert sum(each.activity.completed for each in details.parts) == details.place.activity.completed
     assert sum(each.completed for each in details.spans) == details.place.activity.completed
     assert len(details.depths) == len(details.spans)
     assert details.depths[-1] == 9
-    activities = {each.window: each for each in get_activities(app.database, "type", "type1")}
+    activities = {each.window: each for each in totals}
     assert activities[window] == details.place.activity
 
 

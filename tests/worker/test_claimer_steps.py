@@ -96,26 +96,34 @@ def test_what_is_ready_is_started_as_jobs_finish(url: str, queue: JobQueue) -> N
     asyncio.run(body())
 
 
-def test_while_jobs_keep_arriving_it_does_not_check_between_claims(url: str, queue: JobQueue) -> None:
+def count_statements(claimer: Claimer, queue: JobQueue, arriving: int) -> list[str]:
+    """What the claimer sends from now on. After each of its first claims another job arrives."""
+    connection, statements = claimer.connection, list[str]()
+
+    class Arriving:
+        async def run(self, query: Query[Any]) -> Any:
+            nonlocal arriving
+            statements.append("check" if "next_due(" in query.text else "claim")
+            answer = await connection.run(query)
+            if statements[-1] == "claim" and arriving:
+                arriving -= 1
+                queue.enqueue("a")
+            return answer
+
+    claimer.connection = Arriving()  # type: ignore[assignment]
+    claimer._due_check = DueCheck(claimer.connection, "worker-1", None, False)
+    return statements
+
+
+def test_while_jobs_keep_arriving_it_does_not_check_between_claims(
+    url: str, queue: JobQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claimer_module, "UNCHECKED_SECONDS", 3600.0)
     queue.enqueue("a")
 
     async def body() -> None:
-        arriving, statements = 2, []
-
         async with claiming(url, Around(), limit=10) as claimer:
-
-            class Arriving:
-                async def run(self, query: Query[Any]) -> Any:
-                    nonlocal arriving
-                    statements.append("check" if "next_due(" in query.text else "claim")
-                    answer = await connection.run(query)
-                    if statements[-1] == "claim" and arriving:
-                        arriving -= 1
-                        queue.enqueue("a")
-                    return answer
-
-            connection, claimer.connection = claimer.connection, Arriving()  # type: ignore[assignment]
-            claimer._due_check = DueCheck(claimer.connection, "worker-1", None, False)
+            statements = count_statements(claimer, queue, arriving=2)
             assert [await claimer.step() for _ in range(3)] == [0, 0, 0]
             assert statements == ["claim", "check", "claim", "claim"]
             assert await claimer.step() > 0
@@ -125,6 +133,21 @@ def test_while_jobs_keep_arriving_it_does_not_check_between_claims(url: str, que
             claimer.wake()
             assert await claimer.step(woken=True) > 0
             assert statements[6:] == ["claim", "check"]
+
+    asyncio.run(body())
+
+
+def test_it_checks_again_although_jobs_keep_arriving(
+    url: str, queue: JobQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claimer_module, "UNCHECKED_SECONDS", 0.0)
+    queue.enqueue("a")
+
+    async def body() -> None:
+        async with claiming(url, Around(), limit=10) as claimer:
+            statements = count_statements(claimer, queue, arriving=3)
+            assert [await claimer.step() for _ in range(3)] == [0, 0, 0]
+            assert statements == ["claim", "check"] * 3
 
     asyncio.run(body())
 

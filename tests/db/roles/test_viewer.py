@@ -115,6 +115,7 @@ def test_limits_and_why_a_job_waits_for_one_are_visible(
     app.close()
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_dashboard_with_the_rights_of_a_viewer_shows_schedules_and_cannot_change_them(
     roles: Roles, owner: Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,6 +135,7 @@ def test_a_dashboard_with_the_rights_of_a_viewer_shows_schedules_and_cannot_chan
     site.close()
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_dashboard_with_the_rights_of_a_viewer_shows_limits_and_cannot_change_them(
     roles: Roles, owner: Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,6 +155,7 @@ def test_a_dashboard_with_the_rights_of_a_viewer_shows_limits_and_cannot_change_
     site.close()
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("secret", [VIEWER, OPERATOR])
 def test_a_dashboard_with_the_rights_of_a_viewer_shows_every_page(
     roles: Roles, queue: JobQueue, owner: Connection[Any], monkeypatch: pytest.MonkeyPatch, secret: str
