@@ -585,6 +585,8 @@ COMMENT ON FUNCTION treadle.put_schedule(p_name character varying, p_job_type ch
 
 COMMENT ON FUNCTION treadle.raise_floors(p_now timestamp with time zone, p_running xid[], p_priority integer, p_queues character varying[], p_job_types character varying[], p_partitions character varying[], p_starts timestamp with time zone[]) IS 'Raises the floors of these lanes to their first jobs.';
 
+COMMENT ON FUNCTION treadle.recent_lockers() IS 'The transactions that may currently have locked a row; an estimate for claims.';
+
 COMMENT ON FUNCTION treadle.record_event(p_id uuid, p_name character varying, p_data jsonb, p_lease bigint, p_worker_id character varying) IS 'Adds an event to a job, with the next number. Returns false if the claim is lost or there is no such job.';
 
 COMMENT ON FUNCTION treadle.record_events(p_worker_id character varying, p_ids uuid[], p_leases bigint[], p_owners integer[], p_sequences integer[], p_names character varying[], p_data text[], p_ages double precision[]) IS 'Writes the events of a worker''s handlers, fenced by their lease numbers. Returns the ids of the jobs that were accepted.';

@@ -81,6 +81,27 @@ MUTANTS = [
         test("queue/claim_order", "test_a_claim_does_not_wait_if_all_rows_are_locked"),
     ),
     Mutant(
+        "a claim does not choose for ever between rows that others lock",
+        f"{FUNCTIONS}/parts/claim_lanes.sql",
+        "            v_retries := v_retries - 1;\n",
+        "            null;\n",
+        test("queue/claim_order", "test_a_claim_does_not_wait_for_rows_that_a_savepoint_has_locked"),
+    ),
+    Mutant(
+        "a claim reads more of lanes that may have more of the oldest jobs",
+        f"{FUNCTIONS}/parts/claim_lanes.sql",
+        "                where reached.last <= (select bound.last from bound)\n",
+        "                where false\n",
+        test("queue/claim_order", "test_jobs_that_were_enqueued_in_bursts_are_claimed_in_order"),
+    ),
+    Mutant(
+        "a claim counts no job of a lane twice",
+        f"{FUNCTIONS}/parts/claim_lanes.sql",
+        "where (head.lane, head.run_at) not in (select reached.lane, reached.last from reached)",
+        "where true",
+        test("queue/claim_order", "test_jobs_that_were_enqueued_in_bursts_are_claimed_in_order"),
+    ),
+    Mutant(
         "a job without attempts left is not claimed",
         f"{FUNCTIONS}/parts/has_attempts_left.sql",
         "return p_attempts < p_max_attempts",

@@ -73,4 +73,32 @@ MUTANTS = [
         "0",
         test("queue/by_hand", "test_jobs_dated_back_below_the_floor_keep_their_order"),
     ),
+    Mutant(
+        "the lane of a single job is listed",
+        f"{FUNCTIONS}/triggers/register_lanes.sql",
+        "        entry.is_listed\n            and first.run_at",
+        "        first.run_at",
+        test("queue/claim_order", "test_jobs_of_several_queues_are_claimed_in_order"),
+    ),
+    Mutant(
+        "a single job that is dated back is placed above the floor",
+        f"{FUNCTIONS}/triggers/register_lanes.sql",
+        "            and first.run_at >= clock_timestamp() - c_behind\n",
+        "",
+        test("queue/by_hand", "test_one_job_dated_back_below_the_floor_is_claimed"),
+    ),
+    Mutant(
+        "the lanes of all jobs of a statement are listed",
+        f"{FUNCTIONS}/triggers/register_lanes.sql",
+        "            and not exists (select from new_jobs offset 1)\n",
+        "",
+        test("queue/by_hand", "test_jobs_of_new_types_are_found_when_inserted_with_one_of_a_known_type"),
+    ),
+    Mutant(
+        "a single job that is inserted by hand is limited",
+        f"{FUNCTIONS}/triggers/register_lanes.sql",
+        "            and not exists (select from treadle.limit_targets)\n",
+        "",
+        test("queue/limits", "test_jobs_inserted_by_hand_one_by_one_are_limited"),
+    ),
 ]

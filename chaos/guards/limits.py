@@ -149,9 +149,9 @@ MUTANTS = [
     ),
     Mutant(
         "nor in the next claim of the transaction, for a limit",
-        CLAIM_LANES,
-        "                is distinct from pg_current_xact_id_if_assigned()\n",
-        "                is not null\n",
+        f"{FUNCTIONS}/parts/recent_lockers.sql",
+        "is distinct from pg_current_xact_id_if_assigned()",
+        "is not null",
         test("queue/limit_races", "test_nobody_overtakes_a_heavy_job_in_the_next_claim_of_a_transaction"),
     ),
     Mutant(

@@ -35,6 +35,25 @@ def test_jobs_dated_back_below_the_floor_keep_their_order(queue: JobQueue, conne
     assert [job.data for job in queue.claim(["a"], 10)] == [9, 7, 3, 1]
 
 
+def test_one_job_dated_back_below_the_floor_is_claimed(queue: JobQueue, connection: Connection[Any]) -> None:
+    queue.enqueue("a")
+    (last,) = queue.claim(["a"])
+    queue.complete(last)
+    connection.execute(
+        "insert into floors (queue, job_type, priority, floor, xid) values ('default', 'a', 100, now(), '5')"
+    )
+    connection.execute("insert into jobs (job_type, run_at) values ('a', now() - interval '1 second')")
+    assert len(queue.claim(["a"], 10)) == 1
+
+
+def test_jobs_of_new_types_are_found_when_inserted_with_one_of_a_known_type(
+    queue: JobQueue, connection: Connection[Any]
+) -> None:
+    queue.enqueue("a")
+    connection.execute("insert into jobs (job_type) values ('a'), ('b'), ('c')")
+    assert [job.job_type for job in queue.claim(["b", "c"], 10)] == ["b", "c"]
+
+
 def test_a_refused_change_names_the_status_that_refused_it(queue: JobQueue, connect: Connect) -> None:
     """The job was completed while the cancellation waited for its row."""
     job_id = queue.enqueue("a")

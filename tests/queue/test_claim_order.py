@@ -65,6 +65,24 @@ def test_a_claim_does_not_wait_if_all_rows_are_locked(queue: JobQueue, connect: 
     assert claimer.execute("select id from claim_job_batch('w', %s)", [types]).fetchall() == []
 
 
+@pytest.mark.parametrize(("locked", "wanted"), [(50, 8), (59, 1), (59, 8), (60, 1), (60, 8)])
+def test_a_claim_does_not_wait_for_rows_that_a_savepoint_has_locked(
+    queue: JobQueue, connect: Connect, locked: int, wanted: int
+) -> None:
+    """Rows that look as if they were not locked: a snapshot does not list the transaction of a savepoint."""
+    ids = [queue.enqueue(f"type-{nth % 3}") for nth in range(60)]
+    locker, claimer = connect(autocommit=False), connect()
+    locker.execute("savepoint of_the_lock")
+    locker.execute("select from jobs where id = any (%s) for update", [ids[:locked]])
+    claimer.execute("select pg_current_xact_id()")  # a newer one has ended
+    claimer.execute("set statement_timeout = '5s'")
+    rows = claimer.execute(
+        "select id from claim_job_batch('w', %s, %s)", [["type-0", "type-1", "type-2"], wanted]
+    ).fetchall()
+    assert len(rows) == min(wanted, 60 - locked)
+    assert {row[0] for row in rows} <= set(ids[locked:])
+
+
 def test_a_claim_locks_only_the_jobs_that_it_takes(queue: JobQueue, connect: Connect) -> None:
     """A claim in an open transaction locks only the jobs that it has claimed, even if it read several lanes."""
     ids = [queue.enqueue(f"type-{nth % 3}") for nth in range(9)]
@@ -72,6 +90,32 @@ def test_a_claim_locks_only_the_jobs_that_it_takes(queue: JobQueue, connect: Con
     types = "{type-0,type-1,type-2}"
     assert len(other_claimer.execute("select from claim_job_batch('x', %s, 2)", [types]).fetchall()) == 2
     assert [job.id for job in queue.claim(["type-0", "type-1", "type-2"])] == ids[2:]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_jobs_that_were_enqueued_in_bursts_are_claimed_in_order(
+    queue: JobQueue, connection: Connection[Any], seed: int
+) -> None:
+    """However unevenly the lanes are filled, and also if many jobs were due at the same moment."""
+    chance = random.Random(seed)
+    jobs: list[tuple[str, int]] = []
+    while len(jobs) < 1500:
+        burst = chance.choice([1, 3, 40, 200])
+        kind, same = f"type-{chance.randrange(8)}", chance.random() < 0.2
+        jobs += [(kind, len(jobs) + (0 if same else nth)) for nth in range(burst)]
+    connection.execute(
+        """insert into jobs (job_type, run_at)
+        select job_type, now() - interval '1 hour' + millisecond * interval '1 ms'
+        from unnest(%s::text[], %s::int[]) as job (job_type, millisecond)""",
+        [[kind for kind, _ in jobs], [moment for _, moment in jobs]],
+    )
+    types = [f"type-{nth}" for nth in range(8)]
+    claimed: list[JobRow] = []
+    while batch := queue.claim(types, chance.choice([1, 10, 100, 400])):
+        claimed += batch
+    due = [job.run_at for job in claimed]
+    assert len(due) == len(jobs)
+    assert due == sorted(due)
 
 
 def test_many_claimers_keep_the_order(url: str, queue: JobQueue) -> None:

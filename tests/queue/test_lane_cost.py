@@ -26,13 +26,13 @@ def buffers(connection: Connection[Any], statement: str, types: list[str] = TYPE
     return buffers_of(connection, statement, {"types": types}, tick=True)
 
 
-def entries_read(connection: Connection[Any], types: list[str]) -> int:
-    """How many entries of the index of claimable jobs a claim of 10 reads. It is rolled back."""
+def entries_read(connection: Connection[Any], types: list[str], batch: int = 10) -> int:
+    """How many entries of the index of claimable jobs a claim reads. It is rolled back."""
     connection.execute(TICK)
     read = "select pg_stat_get_xact_tuples_returned('idx_jobs_claimable'::regclass)"
     with connection.transaction(force_rollback=True):
         (before,) = connection.execute(read).fetchone() or (0,)
-        assert len(connection.execute(CLAIM, {"types": types}).fetchall()) == 10
+        assert len(connection.execute("select from claim_jobs('w', %s, %s)", [types, batch]).fetchall()) == batch
         (after,) = connection.execute(read).fetchone() or (0,)
     return int(after - before)
 
@@ -216,6 +216,30 @@ def test_an_idle_lane_becomes_active_before_its_job_is_due(connect: Connect) -> 
     connection.execute("update ticks set ticked_at = ticked_at - interval '2 hours'")
     connection.execute(TICK)
     assert len(connection.execute("select from claim_jobs('w', '{a}')").fetchall()) == 1
+
+
+# Several lanes of one priority
+
+
+@pytest.mark.parametrize("burst", [1, 200])
+@pytest.mark.parametrize(("batch", "limit"), [(1, 15), (10, 75), (400, 2_000)])
+def test_a_claim_reads_few_more_jobs_than_it_takes(connect: Connect, burst: int, batch: int, limit: int) -> None:
+    """Whether the jobs of ten lanes were enqueued in turn or in bursts."""
+    connection = connect()
+    connection.execute(
+        "insert into jobs (job_type) select 'type-' || nth / %s %% 10 from generate_series(0, 7999) as nth", [burst]
+    )
+    wait_for_floor_margin(connection)
+    assert entries_read(connection, TYPES, batch) <= limit
+
+
+def test_a_claim_reads_few_more_jobs_than_it_takes_beside_empty_lanes(connect: Connect) -> None:
+    """Two of ten lanes have nearly all jobs."""
+    connection = connect()
+    add_jobs(connection, 2000, 2)
+    connection.execute("insert into jobs (job_type) select unnest(%s::text[])", [TYPES])
+    wait_for_floor_margin(connection)
+    assert entries_read(connection, TYPES, 400) <= 1_600
 
 
 # Locked rows

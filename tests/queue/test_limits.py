@@ -297,6 +297,17 @@ def test_jobs_inserted_by_hand_are_limited(connection: Rows) -> None:
     assert claim(connection) == []
 
 
+def test_jobs_inserted_by_hand_one_by_one_are_limited(connection: Rows) -> None:
+    limit(connection, 1, per="tenant")
+    for nth in range(3):
+        connection.execute(
+            "insert into jobs (job_type, data) values ('sync', jsonb_build_object('tenant', 'acme', 'nth', %s::int))",
+            [nth],
+        )
+    assert [row[2] for row in claim(connection)] == [0]
+    assert claim(connection) == []
+
+
 def test_a_paused_rate_starts_nothing(connection: Rows) -> None:
     limit(connection, 10, 1.0, burst=5)
     enqueue(connection, 20)

@@ -46,12 +46,22 @@ def test_a_job_from_before_a_jump_is_claimed_at_once(server: ClockedServer, seco
 
 @JUMPS
 @ISOLATION
-def test_a_job_enqueued_after_a_jump_is_claimed_at_once(server: ClockedServer, seconds: int, isolation: str) -> None:
+@pytest.mark.parametrize(
+    ("enqueue", "jobs"),
+    [
+        ("select enqueue('a', '{\"name\": \"after\"}')", 1),
+        ("select enqueue_jobs('a', array_fill('{\"name\": \"after\"}'::text, array[2]))", 2),
+    ],
+    ids=["enqueue", "enqueue_jobs"],
+)
+def test_a_job_enqueued_after_a_jump_is_claimed_at_once(
+    server: ClockedServer, enqueue: str, jobs: int, seconds: int, isolation: str
+) -> None:
     server.raise_floors()
     server.set(seconds)
     with connect(server, isolation) as other:
-        other.execute("select enqueue('a', '{\"name\": \"after\"}')")
-    assert server.claim() == ["after"]
+        other.execute(enqueue)
+    assert server.claim() == ["after"] * jobs
 
 
 @JUMPS

@@ -141,6 +141,7 @@ grant execute on function
     treadle.mark_claimed,
     treadle.cancel_expired,
     treadle.raise_floors,
+    treadle.recent_lockers,
     treadle.make_idle,
     treadle.prepare_lanes,
     treadle.next_lanes,

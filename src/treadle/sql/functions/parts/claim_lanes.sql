@@ -4,13 +4,14 @@
 -- Each lane is one bounded range of idx_jobs_claimable that starts at the lane's floor, so other job types, future jobs,
 -- finished jobs, blocked jobs and the dead entries below the floor are never visited.
 --
--- Two statements. The first merges the first jobs of all lanes and counts how many of the oldest are in which lane. The second
--- takes that many of each lane and locks them as they are read, so that claims at the same time take the next ones instead of
--- waiting for, or trying again, the same ones. Every row that is locked is taken: another claim would skip it.
+-- Two statements. The first merges the first jobs of all lanes and counts how many of the oldest are in which lane. It reads
+-- a few jobs of each, then more of those lanes only that can have more of the oldest: jobs are often enqueued in bursts.
+-- The second takes that many of each lane and locks them as they are read, so that claims at the same time take the next
+-- ones instead of waiting for, or trying again, the same ones. Every row that is locked is taken: another claim would skip it.
 --
 -- p_running are transactions that were just running. Rows that they have locked are left out while they are read,
 -- which is cheaper than trying each lock. That is only a guess: xmax may be the id of something else. The first statement needs
--- a better one, because it decides about the order. A snapshot does not list the newest transactions: so the next ids, too.
+-- a better one, because it decides about the order: see recent_lockers().
 create or replace function treadle.claim_lanes(
     p_worker_id varchar,
     p_now timestamptz,
@@ -29,21 +30,17 @@ create or replace function treadle.claim_lanes(
 language plpgsql
 as $$
 declare
-    -- How many jobs are read at least, of all lanes, before there is another round.
+    -- How many jobs are read at least, of all lanes that take turns.
     c_read constant int := 200;
     -- If more index entries were read than expected, the floors have fallen behind.
     c_dead constant int := 500;
-    c_newest constant int := 10;
     -- How often more jobs are read because those that were read had expired. (The next claim goes on.)
     c_expired constant int := 10;
     v_read constant bigint := pg_stat_get_xact_tuples_returned('treadle.idx_jobs_claimable'::regclass);
-    v_snapshot constant pg_snapshot := pg_current_snapshot();
     v_due constant timestamptz := coalesce(p_due, p_now);
     v_lanes int := cardinality(p_queues);
     v_each double precision;
     v_head int; -- how many jobs of each lane are read
-    v_after timestamptz := '-infinity'; -- the jobs before this one were read
-    v_cut timestamptz; -- the jobs up to this one were read; null: all were
     v_any boolean := v_lanes = 1 and not p_limited and p_fair is null; -- take the jobs of one lane after the other
     v_picked int[] := array[1]; -- which lanes
     v_shares int[] := array[p_wanted]; -- how many jobs of each
@@ -65,19 +62,11 @@ declare
     v_reached boolean;
     v_claimed tid[];
     v_expired int := 0;
+    v_retries int := 2; -- if other claims are faster
     v_taken tid[] := '{}';
 begin
     if not v_any then
-        v_lockers := array(
-            select running::xid
-            from pg_snapshot_xip(v_snapshot) as running
-            union all
-            -- Not this transaction: it may have locked jobs that did not fit into a limit.
-            select (pg_snapshot_xmax(v_snapshot)::text::bigint + nth)::text::xid8::xid
-            from generate_series(0, c_newest - 1) as nth
-            where (pg_snapshot_xmax(v_snapshot)::text::bigint + nth)::text::xid8
-                is distinct from pg_current_xact_id_if_assigned()
-        );
+        v_lockers := treadle.recent_lockers();
     end if;
 
     if p_limited and v_lanes > 1 then
@@ -96,9 +85,11 @@ begin
         end if;
     end if;
 
-    -- Enough if they are spread evenly.
+    -- Usually enough if they are spread evenly. Lanes that take turns are read only so far.
     v_each := p_wanted::double precision / v_lanes;
-    v_head := least(p_wanted, greatest(ceil(v_each + 3 * sqrt(v_each)), c_read / v_lanes));
+    v_head := least(
+        p_wanted, greatest(ceil(v_each + 3 * sqrt(v_each)), case when p_fair is not null then c_read / v_lanes end)
+    );
 
     loop
         if not v_any and p_fair is not null then
@@ -115,8 +106,7 @@ begin
                 cross join lateral (
                     select job.run_at
                     from treadle.lane_jobs(
-                            row(lane.queue, lane.job_type, p_priority, lane.partition)::treadle.lane,
-                            greatest(lane.start, v_after)
+                            row(lane.queue, lane.job_type, p_priority, lane.partition)::treadle.lane, lane.start
                          ) as job
                     where job.run_at <= v_due
                       and not job.locked_by = any (v_lockers)
@@ -125,26 +115,62 @@ begin
                     limit v_head
                 ) as head
             ),
-            known as materialized (
-                select min(lane.last) as cut
+            -- The lanes of which not all jobs may have been read, and the last job that was.
+            reached as materialized (
+                select head.lane, max(head.run_at) as last
+                from head
+                group by head.lane
+                having count(*) = v_head
+            ),
+            -- The oldest p_wanted jobs are not younger than "last". Those before "first" are known to be among them; so of each lane
+            -- at most "jobs" more can be.
+            bound as materialized (
+                select
+                    coalesce(
+                        (select head.run_at from head order by head.run_at offset p_wanted - 1 limit 1), 'infinity'
+                    ) as last,
+                    p_wanted + 1 - (select count(*) from head where head.run_at < known.first) as jobs
                 from (
-                    select max(head.run_at) as last
-                    from head
-                    group by head.lane
-                    having count(*) = v_head
-                ) as lane
+                    select min(reached.last) as first
+                    from reached
+                ) as known
+            ),
+            further as materialized (
+                select further.run_at, reached.lane
+                from reached
+                cross join lateral (
+                    select job.run_at
+                    from treadle.lane_jobs(
+                            row(
+                                p_queues[reached.lane], p_job_types[reached.lane], p_priority, p_partitions[reached.lane]
+                            )::treadle.lane,
+                            reached.last
+                         ) as job
+                    where job.run_at <= v_due
+                      and job.run_at <= (select bound.last from bound)
+                      and not job.locked_by = any (v_lockers)
+                      and (job.key is null or treadle.is_head_of_key(job.key, job.id))
+                    order by job.run_at
+                    limit (select bound.jobs from bound)
+                ) as further
+                where reached.last <= (select bound.last from bound)
             )
             select
-                array_agg(share.lane), array_agg(share.jobs), array_agg(share.begins), coalesce(sum(share.jobs), 0),
-                (select known.cut from known)
-            into v_picked, v_shares, v_begins, v_found, v_cut
+                array_agg(share.lane), array_agg(share.jobs), array_agg(share.begins), coalesce(sum(share.jobs), 0)
+            into v_picked, v_shares, v_begins, v_found
             from (
                 select next.lane, count(*) as jobs, min(next.run_at) as begins
                 from (
-                    select head.lane, head.run_at
-                    from head
-                    where head.run_at <= (select coalesce(known.cut, 'infinity') from known)
-                    order by head.run_at
+                    select known.lane, known.run_at
+                    from (
+                        select head.lane, head.run_at
+                        from head
+                        where (head.lane, head.run_at) not in (select reached.lane, reached.last from reached)
+                        union all
+                        select further.lane, further.run_at
+                        from further
+                    ) as known
+                    order by known.run_at
                     limit p_wanted
                 ) as next
                 group by next.lane
@@ -243,20 +269,19 @@ begin
         exit when p_wanted = 0 or v_any;
 
         if v_reached or p_fair is not null and v_claimed <> '{}' then
-            -- From the beginning, without the lanes whose limits are reached.
-            v_after := '-infinity';
+            -- Without the lanes whose limits are reached.
             v_head := case when p_fair is null then v_head else least(4 * v_head, p_wanted) end;
             continue;
         end if;
 
-        if v_cut is not null then
-            -- The jobs are spread unevenly, or many are locked: then read more.
-            v_after := v_cut;
-            v_head := case when 4 * cardinality(v_claimed) < v_head then 4 * v_head else p_wanted end;
+        if cardinality(v_claimed) < v_found and v_retries > 0 then
+            -- Other claims were faster: choose again.
+            v_retries := v_retries - 1;
+            v_lockers := treadle.recent_lockers();
         elsif cardinality(v_claimed) < v_found
             or v_taken = '{}' and pg_stat_get_xact_tuples_returned('treadle.idx_jobs_claimable'::regclass) > v_read
         then
-            -- Other claims were faster, or all are locked: try each row that is left.
+            -- Other claims were faster again, or all rows are locked: try each row that is left.
             v_any := true;
             v_picked := array(select generate_series(1, v_lanes));
             -- Under a limit, not all of one lane: that takes a count of the jobs that use it.
@@ -267,7 +292,9 @@ begin
         end if;
     end loop;
 
-    if pg_stat_get_xact_tuples_returned('treadle.idx_jobs_claimable'::regclass) > v_read + 2 * v_lanes * v_head + c_dead then
+    if pg_stat_get_xact_tuples_returned('treadle.idx_jobs_claimable'::regclass)
+        > v_read + v_lanes * v_head + 4 * (cardinality(v_taken) + p_wanted) + c_dead
+    then
         perform treadle.raise_floors(p_now, p_running, p_priority, p_queues, p_job_types, p_partitions, p_starts);
     end if;
     return v_taken;

@@ -22,9 +22,7 @@ begin
         return;
     end if;
 
-    select extract(epoch from v_now) * 1000000 - clock.last_value
-    into v_age
-    from treadle.wake_clock as clock;
+    v_age := extract(epoch from v_now) * 1000000 - coalesce(pg_sequence_last_value('treadle.wake_clock'::regclass), 0);
 
     -- Workers were notified less than 100 ms ago, and none has gone idle since: those with room are looking for jobs, and the
     -- others do so when they have room. (See notify_at_commit() for the 100 ms.) But a transaction that began with an earlier

@@ -15,6 +15,7 @@ language plpgsql
 as $$
 declare
     v_now timestamptz;
+    v_xid xid8;
     v_id uuid;
     v_parts varchar[];
     v_partition varchar := '';
@@ -41,7 +42,7 @@ begin
     end if;
 
     -- First the transaction id, then the clock: the tick relies on that order (see tick.sql).
-    perform pg_current_xact_id();
+    v_xid := pg_current_xact_id(); -- cheaper than "perform", which runs a query
     v_now := clock_timestamp();
 
     insert into treadle.jobs (job_type, priority, data, created_at, queue, run_at, key, max_attempts, partition, headers)

@@ -19,6 +19,7 @@ declare
     v_below boolean;
     v_oldest timestamptz;
     v_limited boolean;
+    v_placed boolean;
 begin
     if not treadle.is_read_committed() then
         v_added := nullif(current_setting(c_added, true), '');
@@ -51,6 +52,29 @@ begin
         if exists (select from treadle.limit_targets) then
             perform treadle.set_partitions(array(select inserted.id from new_jobs as inserted where inserted.partition = ''));
         end if;
+        return null;
+    end if;
+
+    -- Usually it is a single job, due now, in a lane that is listed. Floors stay behind the clock, so it is above the floor, and
+    -- one short query is enough (measured: a sixth less processor time for the whole enqueue).
+    select
+        first.run_at,
+        entry.is_listed
+            and first.run_at >= clock_timestamp() - c_behind
+            and not exists (select from new_jobs offset 1)
+            and not exists (select from treadle.limit_targets)
+    into v_oldest, v_placed
+    from (
+        select job.queue, job.job_type, job.priority, job.partition, job.run_at
+        from new_jobs as job
+        limit 1
+    ) as first
+    cross join lateral treadle.lane_entry(
+        row(first.queue, first.job_type, first.priority, first.partition)::treadle.lane, first.run_at
+    ) as entry;
+
+    if v_placed then
+        perform treadle.wake_workers(v_oldest);
         return null;
     end if;
 
