@@ -11,6 +11,8 @@ CREATE TYPE treadle.lane AS (
 
 COMMENT ON TYPE treadle.lane IS 'What identifies a lane: its jobs are claimed in the order of their run_at.';
 
+COMMENT ON FUNCTION treadle.active_lanes(p_job_types character varying[], p_queues character varying[], p_limit integer) IS 'The lanes of these job types that a search reads, with the time at which the search of each starts; none if there are more than p_limit.';
+
 COMMENT ON FUNCTION treadle.add_counts(p_one bigint[], p_other bigint[]) IS 'Adds two histograms.';
 
 COMMENT ON FUNCTION treadle.add_dependencies(p_ids uuid[], p_after jsonb) IS 'Notes which jobs these new ones wait for.';
@@ -1928,7 +1930,7 @@ CREATE INDEX idx_unique_periods_end ON treadle.unique_periods USING btree (ends_
 
 CREATE INDEX idx_workflows_open ON treadle.workflows USING btree (id) WHERE is_open;
 
-CREATE TRIGGER change_job BEFORE UPDATE ON treadle.jobs FOR EACH ROW WHEN ((((new.status)::text = 'pending'::text) OR (old.finished_at IS NOT NULL) OR (((new.status)::text = ANY ((ARRAY['completed'::character varying, 'failed'::character varying, 'cancelled'::character varying])::text[])) <> (new.finished_at IS NOT NULL)) OR ((old.key)::text IS DISTINCT FROM (new.key)::text) OR (((old.status)::text = 'pending'::text) AND (new.lease = old.lease)))) EXECUTE FUNCTION treadle.change_job();
+CREATE TRIGGER change_job BEFORE UPDATE ON treadle.jobs FOR EACH ROW WHEN ((((new.status)::text = 'pending'::text) OR (old.finished_at IS NOT NULL) OR ((length((new.status)::text) = 7) = (new.finished_at IS NOT NULL)) OR ((old.key)::text IS DISTINCT FROM (new.key)::text) OR (((old.status)::text = 'pending'::text) AND (new.lease = old.lease)))) EXECUTE FUNCTION treadle.change_job();
 
 CREATE CONSTRAINT TRIGGER check_at_commit AFTER INSERT ON treadle.dependency_checks DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((NOT new.later)) EXECUTE FUNCTION treadle.check_at_commit();
 
@@ -1944,7 +1946,7 @@ CREATE TRIGGER prepare_job BEFORE INSERT ON treadle.jobs FOR EACH ROW WHEN (((ne
 
 CREATE TRIGGER register_lanes AFTER INSERT ON treadle.jobs REFERENCING NEW TABLE AS new_jobs FOR EACH STATEMENT EXECUTE FUNCTION treadle.register_lanes();
 
-CREATE TRIGGER unblock_next AFTER UPDATE ON treadle.jobs FOR EACH ROW WHEN ((((old.key IS NOT NULL) OR (((old.keeps)::integer & 24) <> 0) OR ((((old.keeps)::integer & 256) <> 0) AND ((((old.keeps # new.keeps))::integer & 2048) = 0)) OR ((new.status)::text = ANY ((ARRAY['failed'::character varying, 'cancelled'::character varying])::text[])) OR (old.finished_at IS NOT NULL)) AND ((new.finished_at IS NOT NULL) OR ((new.status)::text = 'pending'::text)))) EXECUTE FUNCTION treadle.unblock_next();
+CREATE TRIGGER unblock_next AFTER UPDATE ON treadle.jobs FOR EACH ROW WHEN ((((new.finished_at IS NOT NULL) OR ((new.status)::text = 'pending'::text)) AND ((old.key IS NOT NULL) OR (((old.keeps)::integer & 280) <> 0) OR (old.finished_at IS NOT NULL) OR ((new.status)::text <> 'completed'::text)))) EXECUTE FUNCTION treadle.unblock_next();
 
 CREATE TRIGGER unblock_next_deleted AFTER DELETE ON treadle.jobs FOR EACH ROW WHEN (((old.key IS NOT NULL) OR (((old.keeps)::integer & 280) <> 0))) EXECUTE FUNCTION treadle.unblock_next();
 

@@ -144,7 +144,7 @@ grant execute on function
     treadle.recent_lockers,
     treadle.make_idle,
     treadle.prepare_lanes,
-    treadle.next_lanes,
+    treadle.active_lanes, treadle.next_lanes,
     treadle.next_lane,
     treadle.is_head_of_key,
     treadle.newest_of_key,

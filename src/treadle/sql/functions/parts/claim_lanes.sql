@@ -4,9 +4,9 @@
 -- Each lane is one bounded range of idx_jobs_claimable that starts at the lane's floor, so other job types, future jobs,
 -- finished jobs, blocked jobs and the dead entries below the floor are never visited.
 --
--- Two statements. The first merges the first jobs of all lanes and counts how many of the oldest are in which lane. It reads
--- a few jobs of each, then more of those lanes only that can have more of the oldest: jobs are often enqueued in bursts.
--- The second takes that many of each lane and locks them as they are read, so that claims at the same time take the next
+-- First it merges the first jobs of all lanes and counts how many of the oldest are in which lane. It reads a few jobs of
+-- each; if those are not all, it reads more of those lanes only that can have more of the oldest: jobs are often enqueued in bursts.
+-- Then one statement takes that many of each lane and locks them as they are read, so that claims at the same time take the next
 -- ones instead of waiting for, or trying again, the same ones. Every row that is locked is taken: another claim would skip it.
 --
 -- p_running are transactions that were just running. Rows that they have locked are left out while they are read,
@@ -47,6 +47,9 @@ declare
     v_begins timestamptz[] := p_starts; -- where they begin
     v_lockers xid[];
     v_found int;
+    v_most int; -- of one lane
+    v_head_lanes int[]; -- of each job that was read first, its lane
+    v_head_times timestamptz[]; -- and its time
     v_places tid[];
     v_locked tid[];
     v_keyed boolean;
@@ -114,67 +117,84 @@ begin
                     order by job.run_at
                     limit v_head
                 ) as head
-            ),
-            -- The lanes of which not all jobs may have been read, and the last job that was.
-            reached as materialized (
-                select head.lane, max(head.run_at) as last
-                from head
-                group by head.lane
-                having count(*) = v_head
-            ),
-            -- The oldest p_wanted jobs are not younger than "last". Those before "first" are known to be among them; so of each lane
-            -- at most "jobs" more can be.
-            bound as materialized (
-                select
-                    coalesce(
-                        (select head.run_at from head order by head.run_at offset p_wanted - 1 limit 1), 'infinity'
-                    ) as last,
-                    p_wanted + 1 - (select count(*) from head where head.run_at < known.first) as jobs
-                from (
-                    select min(reached.last) as first
-                    from reached
-                ) as known
-            ),
-            further as materialized (
-                select further.run_at, reached.lane
-                from reached
-                cross join lateral (
-                    select job.run_at
-                    from treadle.lane_jobs(
-                            row(
-                                p_queues[reached.lane], p_job_types[reached.lane], p_priority, p_partitions[reached.lane]
-                            )::treadle.lane,
-                            reached.last
-                         ) as job
-                    where job.run_at <= v_due
-                      and job.run_at <= (select bound.last from bound)
-                      and not job.locked_by = any (v_lockers)
-                      and (job.key is null or treadle.is_head_of_key(job.key, job.id))
-                    order by job.run_at
-                    limit (select bound.jobs from bound)
-                ) as further
-                where reached.last <= (select bound.last from bound)
             )
             select
-                array_agg(share.lane), array_agg(share.jobs), array_agg(share.begins), coalesce(sum(share.jobs), 0)
-            into v_picked, v_shares, v_begins, v_found
+                array_agg(share.lane), array_agg(share.jobs), array_agg(share.begins), coalesce(sum(share.jobs), 0),
+                max(share.jobs), (select array_agg(head.lane) from head), (select array_agg(head.run_at) from head)
+            into v_picked, v_shares, v_begins, v_found, v_most, v_head_lanes, v_head_times
             from (
-                select next.lane, count(*) as jobs, min(next.run_at) as begins
-                from (
-                    select known.lane, known.run_at
-                    from (
-                        select head.lane, head.run_at
-                        from head
-                        where (head.lane, head.run_at) not in (select reached.lane, reached.last from reached)
-                        union all
-                        select further.lane, further.run_at
-                        from further
-                    ) as known
-                    order by known.run_at
-                    limit p_wanted
-                ) as next
-                group by next.lane
+                select head.lane, count(*) as jobs, min(head.run_at) as begins
+                from head
+                group by head.lane
             ) as share;
+
+            -- Otherwise these are all jobs that are due.
+            if v_found > p_wanted or v_most = v_head then
+                with head as materialized (
+                    select head.lane, head.run_at
+                    from unnest(v_head_lanes, v_head_times) as head (lane, run_at)
+                ),
+                -- The lanes of which not all jobs may have been read, and the last job that was.
+                reached as materialized (
+                    select head.lane, max(head.run_at) as last
+                    from head
+                    group by head.lane
+                    having count(*) = v_head
+                ),
+                -- The oldest p_wanted jobs are not younger than "last". Those before "first" are known to be among them; so of each lane
+                -- at most "jobs" more can be.
+                bound as materialized (
+                    select
+                        coalesce(
+                            (select head.run_at from head order by head.run_at offset p_wanted - 1 limit 1), 'infinity'
+                        ) as last,
+                        p_wanted + 1 - (select count(*) from head where head.run_at < known.first) as jobs
+                    from (
+                        select min(reached.last) as first
+                        from reached
+                    ) as known
+                ),
+                further as materialized (
+                    select further.run_at, reached.lane
+                    from reached
+                    cross join lateral (
+                        select job.run_at
+                        from treadle.lane_jobs(
+                                row(
+                                    p_queues[reached.lane], p_job_types[reached.lane], p_priority, p_partitions[reached.lane]
+                                )::treadle.lane,
+                                reached.last
+                             ) as job
+                        where job.run_at <= v_due
+                          and job.run_at <= (select bound.last from bound)
+                          and not job.locked_by = any (v_lockers)
+                          and (job.key is null or treadle.is_head_of_key(job.key, job.id))
+                        order by job.run_at
+                        limit (select bound.jobs from bound)
+                    ) as further
+                    where reached.last <= (select bound.last from bound)
+                )
+                select
+                    array_agg(share.lane), array_agg(share.jobs), array_agg(share.begins), coalesce(sum(share.jobs), 0)
+                into v_picked, v_shares, v_begins, v_found
+                from (
+                    select next.lane, count(*) as jobs, min(next.run_at) as begins
+                    from (
+                        select known.lane, known.run_at
+                        from (
+                            select head.lane, head.run_at
+                            from head
+                            where (head.lane, head.run_at) not in (select reached.lane, reached.last from reached)
+                            union all
+                            select further.lane, further.run_at
+                            from further
+                        ) as known
+                        order by known.run_at
+                        limit p_wanted
+                    ) as next
+                    group by next.lane
+                ) as share;
+            end if;
         end if;
 
         v_reached := false;

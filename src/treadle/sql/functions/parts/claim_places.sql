@@ -37,7 +37,7 @@ declare
     v_partitions varchar[];
     v_priorities int[];
     v_starts timestamptz[];
-    v_listed int;
+    v_at_once boolean := false; -- all lanes are read at once
     v_limited constant boolean := exists (select from treadle.limit_targets);
     v_limits boolean := false; -- for jobs that run or start
     v_opened record;
@@ -65,45 +65,19 @@ begin
     end if;
 
     if v_safe.xid is null then
-        with listed as materialized (
-            select lane.queue, lane.job_type, lane.priority, lane.partition
+        select
+            array_agg(lane.queue), array_agg(lane.job_type), array_agg(lane.priority), array_agg(lane.partition),
+            array_agg(lane.start)
+        into v_queues, v_job_types, v_priorities, v_partitions, v_starts
+        from treadle.active_lanes(p_job_types, p_queues, c_lanes) as lane;
+        v_at_once := v_queues is not null or not exists (
+            select
             from treadle.lanes as lane
             where lane.job_type = any (p_job_types)
               and lane.idle_xid is null
               and lane.parked_name is null
-            limit c_lanes + 1
-        ),
-        total as materialized (
-            select count(*) as lanes
-            from listed
-        )
-        select
-            array_agg(lane.queue),
-            array_agg(lane.job_type),
-            array_agg(lane.priority),
-            array_agg(lane.partition),
-            array_agg(coalesce(bound.floor, '-infinity')),
-            (select total.lanes from total)
-        into v_queues, v_job_types, v_priorities, v_partitions, v_starts, v_listed
-        from (
-            -- A lane may be listed more than once until the next tick.
-            select distinct listed.priority, listed.job_type, listed.queue, listed.partition
-            from listed
-            where (select total.lanes from total) <= c_lanes
-              and (p_queues is null or listed.queue = any (p_queues))
-              and (
-                    not (select exists (select from treadle.pauses))
-                    or not exists (
-                        select
-                        from treadle.pauses as pause
-                        where pause.job_type in (listed.job_type, '')
-                          and pause.queue in (listed.queue, '')
-                    )
-              )
-            order by listed.priority desc
-        ) as lane
-        left join lateral treadle.lane_floor(row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane) as bound
-            on true;
+            offset c_lanes
+        );
     end if;
 
     if v_limited then
@@ -120,7 +94,7 @@ begin
         where rule.fair
           and rule.period is not null;
         if v_safe.xid is null and random() * 100 < v_aging.amount then
-            if v_listed <= c_lanes then
+            if v_at_once then
                 v_aged := treadle.aged_lanes(v_now - v_aging.period, v_queues, v_job_types, v_priorities, v_partitions, v_starts);
             else
                 v_low := treadle.low_lanes(p_job_types, p_queues);
@@ -138,7 +112,7 @@ begin
                 end if;
             end if;
         end if;
-        if v_listed <= c_lanes and v_opened.queues is not null then
+        if v_at_once and v_opened.queues is not null then
             select
                 array_agg(lane.queue order by lane.priority desc), array_agg(lane.job_type order by lane.priority desc),
                 array_agg(lane.priority order by lane.priority desc), array_agg(lane.partition order by lane.priority desc),
@@ -156,7 +130,7 @@ begin
     end if;
 
     loop
-        if v_listed <= c_lanes then
+        if v_at_once then
             v_first := 1;
             for v_last in 1 .. coalesce(cardinality(v_queues), 0) loop
                 continue when v_priorities[v_last + 1] = v_priorities[v_first];

@@ -22,6 +22,7 @@ declare
     c_lanes constant int := 100;
     v_last bigint;
     v_safe treadle.ticks;
+    v_searched bigint := 0;
     v_lanes record;
     v_next timestamptz;
 begin
@@ -46,26 +47,44 @@ begin
         v_safe := treadle.prepare_lanes(p_job_types, p_sure);
     end if;
 
-    v_lanes := treadle.next_lanes(p_job_types, p_queues, v_safe, c_lanes, null, null, null, null, null);
-    while v_lanes.queues is not null loop
-        select least(v_next, min(head.run_at))
-        into v_next
-        from unnest(v_lanes.queues, v_lanes.job_types, v_lanes.partitions, v_lanes.starts)
-            as lane (queue, job_type, partition, start)
-        cross join lateral (
+    if v_safe.xid is null then
+        select min(head.run_at), count(*)
+        into v_next, v_searched
+        from treadle.active_lanes(p_job_types, p_queues, c_lanes) as lane
+        left join lateral (
             select job.run_at
             from treadle.lane_jobs(
-                    row(lane.queue, lane.job_type, v_lanes.level, lane.partition)::treadle.lane, lane.start
+                    row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane, lane.start
                  ) as job
             order by job.run_at
             limit 1
-        ) as head;
+        ) as head
+            on true;
+    end if;
 
-        exit when v_next <= clock_timestamp();
-        v_lanes := treadle.next_lanes(
-            p_job_types, p_queues, v_safe, c_lanes, v_lanes.level, v_lanes.first, v_lanes.turn, v_lanes.step, v_lanes.place
-        );
-    end loop;
+    -- No lanes, or many.
+    if v_searched = 0 then
+        v_lanes := treadle.next_lanes(p_job_types, p_queues, v_safe, c_lanes, null, null, null, null, null);
+        while v_lanes.queues is not null loop
+            select least(v_next, min(head.run_at))
+            into v_next
+            from unnest(v_lanes.queues, v_lanes.job_types, v_lanes.partitions, v_lanes.starts)
+                as lane (queue, job_type, partition, start)
+            cross join lateral (
+                select job.run_at
+                from treadle.lane_jobs(
+                        row(lane.queue, lane.job_type, v_lanes.level, lane.partition)::treadle.lane, lane.start
+                     ) as job
+                order by job.run_at
+                limit 1
+            ) as head;
+
+            exit when v_next <= clock_timestamp();
+            v_lanes := treadle.next_lanes(
+                p_job_types, p_queues, v_safe, c_lanes, v_lanes.level, v_lanes.first, v_lanes.turn, v_lanes.step, v_lanes.place
+            );
+        end loop;
+    end if;
 
     -- Idle lanes. A tick makes them active before their first job is due.
     select least(v_next, min(idle.next_run_at))
