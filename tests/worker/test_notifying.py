@@ -12,6 +12,8 @@ from tests.conftest import Connect
 from tests.support.workers import one
 from treadle import JobQueue, migrate
 from treadle.db.embedded import embedded_url, leave
+from treadle.db.queries import worker as worker_queries
+from treadle.db.runner import run
 
 NOW = "(extract(epoch from clock_timestamp()) * 1000000)::bigint"
 
@@ -299,6 +301,17 @@ def test_nothing_fails_while_the_queue_of_notifications_is_full(tmp_path: Path) 
                 queue.cancel(third)
     finally:
         leave(tmp_path)
+
+
+def test_a_worker_does_not_wait_until_its_request_is_on_disk(connect: Connect) -> None:
+    connection = connect(autocommit=False)
+    connection.execute("set synchronous_commit = on")
+    connection.commit()
+    due = run(connection, worker_queries.next_due("worker-1", ["a"], None, False), "treadle")
+    assert due.seconds is None
+    assert one(connection, "show synchronous_commit") == "off"
+    connection.commit()
+    assert one(connection, "show synchronous_commit") == "on"
 
 
 def test_a_worker_asks_for_no_notification_while_another_one_answers_the_last(connect: Connect) -> None:

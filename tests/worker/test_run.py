@@ -36,6 +36,32 @@ def test_a_program_ends_at_a_signal_although_a_thread_of_its_handler_does_not(ur
     assert signalled(program, url, times=1) == 0
 
 
+def test_what_follows_in_the_program_is_run_when_the_worker_has_ended(url: str) -> None:
+    """Also if its handlers have used threads, which end at about the same time."""
+    program = """
+        import asyncio, os, signal, time
+        from treadle import Treadle
+        app = Treadle()
+
+        @app.job
+        async def threads() -> None:
+            await asyncio.gather(*(asyncio.to_thread(time.sleep, 0.05) for _ in range(30)))
+            os.kill(os.getpid(), signal.SIGTERM)
+
+        threads.enqueue()
+        app.run_worker()
+        print("the end", flush=True)
+    """
+    ended = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"TREADLE_DATABASE_URL": url},
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout) == (0, "the end\n")
+
+
 def test_a_second_signal_ends_the_grace_of_a_program(url: str, queue: JobQueue) -> None:
     """The program does it where there is no supervisor."""
     program = """

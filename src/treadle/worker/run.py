@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar, Unpack
 
@@ -21,13 +22,13 @@ from treadle.worker.worker import Worker
 
 Result = TypeVar("Result")
 
+THREADS_SECONDS = 0.5
+
 
 def run_worker(app: Treadle, **options: Unpack[WorkerOptions]) -> None:
     """Work until SIGTERM or Ctrl-C; a second signal interrupts the jobs that still run."""
     ended = run_without_waiting(work(app, None, **options))
-    if ended is End.STOPPED and any(
-        not each.daemon and each is not threading.main_thread() for each in threading.enumerate()
-    ):
+    if ended is End.STOPPED and not _other_threads_end():
         # Threads of handlers that do not stop: the program ends without waiting for them.
         end_now(0)
 
@@ -47,6 +48,15 @@ def run_without_waiting(what: Coroutine[Any, Any, Result]) -> Result:
         loop.run_until_complete(loop.shutdown_asyncgens())
         asyncio.set_event_loop(None)
         loop.close()
+
+
+def _other_threads_end() -> bool:
+    """Whether no thread keeps the program from ending. Idle ones of asyncio.to_thread need a moment."""
+    end = time.monotonic() + THREADS_SECONDS
+    others = [each for each in threading.enumerate() if not each.daemon and each is not threading.main_thread()]
+    for thread in others:
+        thread.join(max(0.0, end - time.monotonic()))
+    return not any(thread.is_alive() for thread in others)
 
 
 def end_now(code: int) -> None:
