@@ -98,7 +98,8 @@ create or replace trigger unblock_next
         (new.finished_at is not null or new.status = 'pending')
         and (
             old.key is not null
-            or old.keeps & 280 <> 0 -- keeps_slots(), keeps_watchers() and keeps_part()
+            or old.keeps & 24 <> 0 -- keeps_slots() and keeps_watchers()
+            or old.keeps & 256 <> 0 and old.keeps = new.keeps -- keeps_part(), and the statement does not count it
             or old.finished_at is not null
             or new.status <> 'completed'
         )
