@@ -4,6 +4,13 @@ from chaos.guards.mutant import FUNCTIONS, WORKER, Mutant, test
 
 MUTANTS = [
     Mutant(
+        "a worker does not wait until its request for notifications is on disk",
+        "src/treadle/sql/queries/next_due.sql",
+        "from pg_catalog.set_config('synchronous_commit', 'off', true)\n",
+        "",
+        test("worker/notifying", "test_a_worker_does_not_wait_until_its_request_is_on_disk"),
+    ),
+    Mutant(
         "sleeping workers are woken",
         f"{FUNCTIONS}/triggers/notify_at_commit.sql",
         "        perform treadle.send_notification('work', v_message);\n",

@@ -4,6 +4,13 @@ from chaos.guards.mutant import FUNCTIONS, WORKER, Mutant, test
 
 MUTANTS = [
     Mutant(
+        "run_worker() returns although threads of handlers were just used",
+        f"{WORKER}/run.py",
+        "        thread.join(max(0.0, end - time.monotonic()))\n",
+        "        pass\n",
+        test("worker/run", "test_what_follows_in_the_program_is_run_when_the_worker_has_ended"),
+    ),
+    Mutant(
         "workers look for a lost one when its lease runs out",
         "src/treadle/worker/maintenance.py",
         "Delay(min(chosen.renew_every, server.next_loss + SOON))",

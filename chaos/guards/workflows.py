@@ -18,6 +18,13 @@ SIGNALS = "app/signals"
 
 MUTANTS = [
     Mutant(
+        "ends that are counted together call no trigger for each job",
+        UNBLOCK,
+        " and old.keeps = new.keeps -- keeps_part(), and the statement does not count it",
+        "",
+        test("queue/dependency_cost", "test_completions_that_are_counted_together_call_no_trigger_for_each_job"),
+    ),
+    Mutant(
         "a transaction that adds jobs locks the workflow",
         FIND,
         "    for key share;\n",

@@ -70,6 +70,23 @@ def test_many_completions_are_one_row_for_their_batch(connection: Connection[Any
     assert queue.get(batch).status == "completed"
 
 
+def test_completions_that_are_counted_together_call_no_trigger_for_each_job(
+    connection: Connection[Any], queue: JobQueue
+) -> None:
+    batch_of(connection, queue, 101)
+    rows = queue.claim(["a"], 100)
+    with connection.transaction():
+        connection.execute("set local track_functions = 'all'")
+        connection.execute(
+            "select complete_jobs(%s, %s, %s)",
+            [[row.id for row in rows], [row.lease for row in rows], [row.worker_id for row in rows]],
+        )
+        calls = connection.execute("select pg_stat_get_xact_function_calls('unblock_next'::regproc)").fetchone()
+    assert queue.get(rows[0].id).status == "completed"
+    # The batch watches one of its jobs.
+    assert calls in [(None,), (1,)]
+
+
 def test_what_a_batch_costs_does_not_depend_on_how_many_jobs_have_ended(
     connection: Connection[Any], queue: JobQueue
 ) -> None:
