@@ -14,6 +14,7 @@ from psycopg import Connection
 from tests.conftest import Connect
 from tests.support.doctor import assert_ok, connected, findings, get_finding
 from tests.support.waiting import until_waiting_for_lock
+from tests.support.workers import until
 from treadle import JobQueue, Treadle
 from treadle.doctor import Limits, Severity, queries
 from treadle.doctor import examine as doctor
@@ -68,6 +69,9 @@ def test_a_locked_table_is_one_critical_finding_that_names_the_session(url: str,
     assert "crashing_jobs" not in found
     with connected(url) as operator:
         operator.execute(blocked.remedy.splitlines()[1].encode())
+        # The session ends a moment after the answer.
+        locks = "select from pg_locks where pid = %s"
+        until(lambda: not operator.execute(locks, [ada.info.backend_pid]).fetchall())
     assert_ok(url, NAME, AT_ONCE)
     assert sorted(findings(url)) == sorted(doctor.NAMES)
 
