@@ -1930,7 +1930,7 @@ CREATE INDEX idx_unique_periods_end ON treadle.unique_periods USING btree (ends_
 
 CREATE INDEX idx_workflows_open ON treadle.workflows USING btree (id) WHERE is_open;
 
-CREATE TRIGGER change_job BEFORE UPDATE ON treadle.jobs FOR EACH ROW WHEN ((((new.status)::text = 'pending'::text) OR (old.finished_at IS NOT NULL) OR ((length((new.status)::text) = 7) = (new.finished_at IS NOT NULL)) OR ((old.key)::text IS DISTINCT FROM (new.key)::text) OR (((old.status)::text = 'pending'::text) AND (new.lease = old.lease)))) EXECUTE FUNCTION treadle.change_job();
+CREATE TRIGGER change_job BEFORE UPDATE ON treadle.jobs FOR EACH ROW WHEN ((((new.status)::text = 'pending'::text) OR (old.finished_at IS NOT NULL) OR (((new.status)::text = ANY ((ARRAY['completed'::character varying, 'failed'::character varying, 'cancelled'::character varying])::text[])) <> (new.finished_at IS NOT NULL)) OR ((old.key)::text IS DISTINCT FROM (new.key)::text) OR (((old.status)::text = 'pending'::text) AND (new.lease = old.lease)))) EXECUTE FUNCTION treadle.change_job();
 
 CREATE CONSTRAINT TRIGGER check_at_commit AFTER INSERT ON treadle.dependency_checks DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((NOT new.later)) EXECUTE FUNCTION treadle.check_at_commit();
 

@@ -22,6 +22,7 @@ from treadle.worker.worker import Worker
 
 Result = TypeVar("Result")
 
+# How long threads get to end by themselves after the worker has stopped.
 THREADS_SECONDS = 0.5
 
 
@@ -51,7 +52,7 @@ def run_without_waiting(what: Coroutine[Any, Any, Result]) -> Result:
 
 
 def _other_threads_end() -> bool:
-    """Whether no thread keeps the program from ending. Idle ones of asyncio.to_thread need a moment."""
+    """Whether all other threads end. The idle threads of asyncio.to_thread take a moment."""
     end = time.monotonic() + THREADS_SECONDS
     others = [each for each in threading.enumerate() if not each.daemon and each is not threading.main_thread()]
     for thread in others:

@@ -1,7 +1,6 @@
 -- With the number that an operator has set for this worker: a worker without jobs sends no statement of its own for it.
 --
--- It does not wait until its request for notifications is on disk: a crash of the server ends the connection of the worker, which
--- then asks again.
+-- It need not wait until its request for notifications is on disk: after a crash of the server, the worker connects and asks again.
 select
     treadle.next_due(
         p_job_types => %(job_types)s, p_queues => %(queues)s, p_sure => %(sure)s, p_numbers => true,

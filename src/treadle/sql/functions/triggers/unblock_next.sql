@@ -89,8 +89,8 @@ $$;
 
 comment on function treadle.unblock_next() is 'Trigger: when a job finishes, unblocks the next one of its key, and notes that its limits may have room and that jobs may have waited for it.';
 
--- PostgreSQL parses the condition again for every UPDATE of jobs, so it is short, and the function decides (measured for one
--- row: an exact condition takes a quarter of the UPDATE's time).
+-- The condition leaves out what most jobs go through, so that it is short: PostgreSQL parses it again for every UPDATE of jobs.
+-- The function decides.
 create or replace trigger unblock_next
     after update on treadle.jobs
     for each row
