@@ -106,7 +106,6 @@ grant select, insert, update, delete on
     treadle.schedules, treadle.error_meter, treadle.worker_versions, treadle.deployments, treadle.occurrences
     to treadle_worker;
 grant select, update on
-    treadle.horizon, -- until version 0.3
     treadle.meter
     to treadle_worker;
 grant select on
@@ -116,7 +115,6 @@ grant select on
 grant select, update on sequence
     treadle.tick_clock,
     treadle.wake_clock, treadle.depth_clock,
-    treadle.bell, -- until version 0.3
     treadle.awaited,
     treadle.watched,
     treadle.fair_turns
@@ -262,12 +260,7 @@ grant execute on function
     treadle.keeps_events,
     treadle.keeps_logs,
     treadle.keeps_steps,
-    treadle.lane_entry,
-    -- until version 0.3
-    treadle.held_jobs, treadle.lock_held,
-    treadle.lost_leases,
-    treadle.take_jobs,
-    treadle.rest
+    treadle.lane_entry
     to treadle_worker;
 
 
@@ -297,7 +290,6 @@ grant select on
     treadle.floors,
     treadle.ticks,
     treadle.clock_jumps,
-    treadle.horizon, -- until version 0.3
     treadle.workers,
     treadle.worker_concurrency,
     treadle.pauses,
@@ -323,7 +315,6 @@ grant select (
 grant select on sequence
     treadle.tick_clock,
     treadle.wake_clock,
-    treadle.bell, -- until version 0.3
     treadle.awaited,
     treadle.watched
     to treadle_viewer, treadle_operator;
@@ -336,8 +327,7 @@ grant execute on function
     treadle.find_finished,
     treadle.is_head_of_key,
     treadle.retry_delay,
-    treadle.keeps_events,
-    treadle.see_lanes, treadle.sample_jobs -- until version 0.3
+    treadle.keeps_events
     to treadle_viewer, treadle_operator;
 grant execute on function
     -- parts that the planner inlines into the functions above: their callers need the right to call these, too
@@ -364,13 +354,7 @@ grant execute on function
     treadle.limit_state, treadle.limit_lanes, treadle.count_pending,
     -- notifications
     treadle.request_notifications, -- (owner)
-    treadle.channel,
-    -- until version 0.3
-    treadle.find_ended,
-    treadle.is_head,
-    treadle.wanted_lanes,
-    treadle.await_ends, -- (owner)
-    treadle.await_news -- (owner)
+    treadle.channel
     to treadle_worker, treadle_viewer, treadle_operator;
 
 
@@ -395,6 +379,5 @@ grant execute on function
     treadle.resume, -- (owner)
     treadle.set_limit, -- (owner)
     treadle.reset_limit, -- (owner)
-    treadle.set_concurrency, treadle.mute_errors, -- (owner)
-    treadle.held_jobs -- until version 0.3
+    treadle.set_concurrency, treadle.mute_errors -- (owner)
     to treadle_operator;

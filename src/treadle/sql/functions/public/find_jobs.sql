@@ -4,7 +4,7 @@
 --   claimed, running                  idx_jobs_worker: the last claimed first
 --   pending                           by lanes, in the order in which they will be claimed: find_claimable()
 --   later (pending, not due yet)      "
---   blocked (pending, must wait)      idx_jobs_blocked: the newest first; version 0.1 calls it held
+--   blocked (pending, must wait)      idx_jobs_blocked: the newest first
 --   any of the last five, with a key  idx_jobs_key: running, next to run, blocked; of each the oldest first
 --   none                              the primary key: the newest first, because ids are ordered by time
 --
