@@ -71,7 +71,7 @@ MUTANTS = [
     ),
     Mutant(
         "an act has one beginning, also with an older snapshot",
-        "src/treadle/sql/migrations/0021_dashboard.sql",
+        "src/treadle/sql/migrations/0001_baseline.sql",
         "create unique index idx_audit_acts",
         "create index idx_audit_acts",
         test("web/audit", "test_an_older_snapshot_cannot_carry_it_out_again"),

@@ -81,13 +81,6 @@ MUTANTS = [
         test("db/preparation", "test_the_script_prepares_the_table_first"),
     ),
     Mutant(
-        "indexes that are built beforehand name the schema of operators",
-        "src/treadle/sql/migrations/0014_limits.before.sql",
-        "status operator(pg_catalog.=) 'pending'",
-        "status = 'pending'",
-        test("db/preparation", "test_an_upgrade_runs_no_code_of_a_stranger"),
-    ),
-    Mutant(
         "functions have a pinned search path",
         "src/treadle/db/search_path.py",
         "{PINNED}\\n{match[1]}",

@@ -18,7 +18,7 @@ MUTANTS = [
     ),
     Mutant(
         "jobs with the same key never run at once: the unique index",
-        "src/treadle/sql/migrations/0001_jobs.sql",
+        "src/treadle/sql/migrations/0001_baseline.sql",
         "create unique index idx_jobs_key_running",
         "create index idx_jobs_key_running",
         test("queue/keys", "test_two_jobs_of_a_key_cannot_run_at_once_even_after_a_plain_update"),

@@ -66,7 +66,7 @@ def one_of_each(queue: JobQueue) -> dict[str, uuid.UUID]:
         elif status == "running":
             queue.start(job)
     made["pending"] = queue.enqueue("a", key="k")
-    made["held"] = queue.enqueue("a", key="k")
+    made["blocked"] = queue.enqueue("a", key="k")
     return made
 
 
@@ -85,8 +85,8 @@ def test_each_status_has_its_own_list(queue: JobQueue, database: Database) -> No
         (job,) = page(database, status=status).jobs
         assert (job.id, job.status, job.held) == (
             made_id,
-            "pending" if status == "held" else status,
-            status == "held",
+            "pending" if status == "blocked" else status,
+            status == "blocked",
         )
     assert ids(page(database).jobs) == [*reversed(made.values())], "without a status, the newest first"
 
@@ -139,8 +139,8 @@ def test_every_filter_works_with_every_status(queue: JobQueue, database: Databas
     rows = queue.list(limit=1000).jobs
 
     def status_fits(job: Any, status: str | None) -> bool:
-        if status in ("pending", "held"):
-            return bool(job.status == "pending") and (job.holds != 0) == (status == "held")
+        if status in ("pending", "blocked"):
+            return bool(job.status == "pending") and (job.holds != 0) == (status == "blocked")
         return status is None or job.status == status
 
     filters: list[dict[str, Any]] = [
@@ -152,7 +152,7 @@ def test_every_filter_works_with_every_status(queue: JobQueue, database: Databas
         {"key": "k1"},
         {"job_type": "t0", "queue": "q0", "key": "k2"},
     ]
-    for status in (None, *Status, "held"):
+    for status in (None, *Status, "blocked"):
         for chosen in filters:
             expected = {
                 row.id
@@ -164,7 +164,7 @@ def test_every_filter_works_with_every_status(queue: JobQueue, database: Databas
             assert set(found) == expected, (status, chosen)
 
 
-@pytest.mark.parametrize("status", ["completed", "failed", "cancelled", "claimed", "running", "pending", "held", None])
+@pytest.mark.parametrize("status", ["completed", "failed", "cancelled", "claimed", "running", "pending", "blocked", None])
 @pytest.mark.parametrize("look", [7, 20_000])
 def test_pages_neither_skip_nor_repeat_among_ties(
     connection: Connection[Any],
@@ -181,9 +181,9 @@ def test_pages_neither_skip_nor_repeat_among_ties(
             case when %(status)s::text in ('claimed', 'running') then %(moment)s::timestamptz end,
             'w' || n %% 2, %(moment)s
         from generate_series(1, 40) as n""",
-        {"status": "pending" if status in (None, "held") else status, "moment": moment},
+        {"status": "pending" if status in (None, "blocked") else status, "moment": moment},
     )
-    if status == "held":
+    if status == "blocked":
         connection.execute("update jobs set holds = 4")
     monkeypatch.setattr(listing_queries, "EXAMINED_LIMIT", look)
     for limit in (1, 9, 20, 40):

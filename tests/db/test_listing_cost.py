@@ -14,9 +14,9 @@ from treadle.words.listing import JobFilter
 pytestmark = pytest.mark.fresh_database
 
 FEW, MANY = 1_000, 5_000
-LISTS = ["completed", "failed", "cancelled", "claimed", "running", "pending", "later", "held", None]
+LISTS = ["completed", "failed", "cancelled", "claimed", "running", "pending", "later", "blocked", None]
 # One list of each sort order. Claimed and running jobs are few, and are sorted in memory.
-ORDERS = ["failed", "pending", "later", "held", None]
+ORDERS = ["failed", "pending", "later", "blocked", None]
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +34,7 @@ def cost(
 
 def fill(connection: Connection[Any], status: str | None, count: int, job_type: str = "mine", age: str = "0") -> None:
     """Add jobs of this age to a list."""
-    row = {"held": "pending", "later": "pending", None: "completed"}.get(status, status)
+    row = {"blocked": "pending", "later": "pending", None: "completed"}.get(status, status)
     connection.execute(
         """insert into jobs (id, job_type, status, finished_at, claimed_at, worker_id, run_at, holds)
         select (lpad(to_hex((extract(epoch from moment) * 1000)::bigint), 12, '0') || '7000' || '8000'
@@ -47,7 +47,7 @@ def fill(connection: Connection[Any], status: str | None, count: int, job_type: 
             case when %(held)s then 4 else 0 end
         from (select n, now() - %(age)s::interval + n * interval '1 millisecond' as moment
             from generate_series(1, %(count)s) as n) as made""",
-        {"job_type": job_type, "row": row, "later": status == "later", "held": status == "held", "age": age}
+        {"job_type": job_type, "row": row, "later": status == "later", "blocked": status == "blocked", "age": age}
         | {"count": count},
     )
 
@@ -108,7 +108,7 @@ def test_a_query_stops_when_the_page_is_full(connection: Connection[Any], status
     assert cost(connection, status=status, search="{") <= 2 * before + 20
 
 
-@pytest.mark.parametrize("status", ["failed", "pending", "held", None])
+@pytest.mark.parametrize("status", ["failed", "pending", "blocked", None])
 def test_a_query_that_finds_nothing_is_bounded(
     connection: Connection[Any], monkeypatch: pytest.MonkeyPatch, status: str | None
 ) -> None:
@@ -131,9 +131,9 @@ def test_lanes_of_other_types_do_not_add_to_the_cost(connection: Connection[Any]
 def test_the_jobs_of_a_key_are_found_among_many_keys(connection: Connection[Any]) -> None:
     for key in ("k", "other"):
         connection.execute("insert into jobs (job_type, key) select 'mine', %s from generate_series(1, 30)", [key])
-    before = cost(connection, status="held", key="k")
+    before = cost(connection, status="blocked", key="k")
     connection.execute("insert into jobs (job_type, key) select 'mine', 'k' || n from generate_series(1, 5000) as n")
-    assert cost(connection, status="held", key="k") <= 1.5 * before + 10
+    assert cost(connection, status="blocked", key="k") <= 1.5 * before + 10
     assert cost(connection, 1, status="pending", key="k") <= 1.5 * before + 10
 
 

@@ -16,7 +16,7 @@ from treadle.words.listing import JobFilter, Listing
 from treadle.words.payload_condition import PayloadCondition
 
 START = datetime(2026, 11, 12, 14, tzinfo=UTC)
-STATUSES = ["completed", "failed", "cancelled", "claimed", "running", "pending", "held", None]
+STATUSES = ["completed", "failed", "cancelled", "claimed", "running", "pending", "blocked", None]
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +45,7 @@ def database(url: str) -> Any:
 
 def every_second(connection: Connection[Any], status: str | None, count: int) -> None:
     """Jobs that were enqueued, and finished, at START and in each second after it. The payload has their number."""
-    row = {"held": "pending", None: "completed"}.get(status, status)
+    row = {"blocked": "pending", None: "completed"}.get(status, status)
     connection.execute(
         """insert into jobs (id, job_type, status, finished_at, claimed_at, worker_id, run_at, created_at, holds, data)
         select (lpad(to_hex((extract(epoch from moment) * 1000)::bigint), 12, '0') || '7000' || '8000'
@@ -57,7 +57,7 @@ def every_second(connection: Connection[Any], status: str | None, count: int) ->
             jsonb_build_object('n', n, 'order', 'ORD-' || n %% 100, 'customer', jsonb_build_object('id', n %% 7))
         from (select n, %(start)s::timestamptz + n * interval '1 second' as moment
             from generate_series(0, %(count)s - 1) as n) as made""",
-        {"row": row, "held": status == "held", "start": START, "count": count},
+        {"row": row, "blocked": status == "blocked", "start": START, "count": count},
     )
 
 

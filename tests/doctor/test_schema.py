@@ -152,9 +152,9 @@ def test_changed_or_dropped_functions_are_found(kept_url: str, kept_connection: 
     )
     changed = get_finding(kept_url, "functions")
     assert (changed.level, changed.detail) == (Severity.WARNING, "channel was changed")
-    kept_connection.execute("drop function held_jobs")
+    kept_connection.execute("drop function find_claimed_jobs")
     dropped = get_finding(kept_url, "functions")
-    assert (dropped.level, dropped.detail) == (Severity.CRITICAL, "held_jobs is missing\nchannel was changed")
+    assert (dropped.level, dropped.detail) == (Severity.CRITICAL, "find_claimed_jobs is missing\nchannel was changed")
     statement, then = dropped.remedy.splitlines()
     assert then == "then: treadle migrate"
     kept_connection.execute(statement.encode())

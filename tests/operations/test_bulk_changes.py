@@ -92,7 +92,7 @@ def test_with_a_status_only_its_jobs_are_changed(app: Treadle, connection: Conne
     assert change(app, RETRY, status="completed") == Counts(done=3)
     assert change(app, CANCEL, status="running") == Counts(done=3)
     assert change(app, CANCEL, status="later") == Counts(done=3)
-    assert change(app, DELETE, status="held") == Counts(done=3)
+    assert change(app, DELETE, status="blocked") == Counts(done=3)
     assert statuses(connection) == {"claimed": 3, "failed": 3, "cancelled": 9, "pending": 6}
 
 

@@ -8,16 +8,14 @@ from psycopg import Connection
 
 from tests.conftest import Connect
 from tests.queue.test_lane_cost import CLAIM, TICK, TYPES, add_jobs, buffers, idle_lanes, vacuum_lanes
-from treadle.db.query import in_schema, sql_text
 
 pytestmark = pytest.mark.fresh_database
 
 # What claims and ticks read, apart from jobs.
 TABLES = (
     *("lanes", "floors", "ticks", "pauses", "limits", "limit_targets", "limit_keys", "limit_openings", "limit_holders"),
-    *("dependency_checks", "wake_requests", "expiries", "horizon"),
+    *("dependency_checks", "wake_requests", "expiries"),
 )
-MIGRATION = "0022_statistics.sql"
 ANALYZE = f"analyze {', '.join(TABLES)}"
 
 
@@ -72,16 +70,4 @@ def test_no_column_that_claims_read_gets_statistics(connect: Connect) -> None:
     connection = connect()
     ten_active_lanes(connection)
     connection.execute(ANALYZE)
-    assert statistics(connection) == [], "set their statistics to 0, as the migration does"
-
-
-def test_the_migration_forgets_the_statistics_that_exist(connect: Connect) -> None:
-    connection = connect()
-    ten_active_lanes(connection)
-    with connection.transaction(force_rollback=True):
-        for column in ("job_type", "priority", "idle_xid"):
-            connection.execute(f"alter table lanes alter column {column} set statistics -1")
-        connection.execute("analyze lanes")
-        assert len(statistics(connection)) == 3
-        connection.execute(in_schema(sql_text("migrations", MIGRATION), "treadle").encode())
-        assert statistics(connection) == []
+    assert statistics(connection) == [], "set their statistics to 0, as the baseline does"

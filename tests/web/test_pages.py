@@ -171,7 +171,7 @@ def test_a_job_has_buttons_for_the_possible_actions(
 
 def test_a_job_that_waits_for_its_key_is_blocked(operator: Browser, queue: JobQueue) -> None:
     first, second = (queue.enqueue("films", {}, key="lang") for _ in range(2))
-    assert re.sub(r"\b(csrf|token)[^>]*>", "", get(operator, "/jobs?status=held")).count("held") == 0
+    assert re.sub(r"\b(csrf|token)[^>]*>", "", get(operator, "/jobs?status=blocked")).count("held") == 0
     found = get(operator, "/jobs?status=blocked")
     assert "<title>Blocked jobs" in found
     assert '<a href="/jobs?status=blocked" aria-current="true">' in found

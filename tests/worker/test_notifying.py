@@ -237,7 +237,7 @@ def test_a_request_does_not_shorten_that_of_another_session(queue: JobQueue, con
     queue.enqueue("a")
     (job,) = queue.claim(["a"])
     connection.execute("select request_notifications('ends', '1 minute')")
-    connection.execute("select await_ends('-1 hour')")
+    connection.execute("select request_notifications('ends', '-1 hour')")
     connection.execute("select request_notifications('ends', '1 second')")
     until = one(connection, "select last_value from awaited")
     assert until > one(connection, f"select {NOW} + 50 * 1000000")

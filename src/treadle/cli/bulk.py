@@ -20,7 +20,7 @@ from treadle.operations import bulk
 from treadle.operations.bulk import Counts
 from treadle.words.changes import Action, Change
 from treadle.words.formatting import printable
-from treadle.words.listing import LATER, JobFilter, JobSummary, shown_status
+from treadle.words.listing import LATER, JobFilter, JobSummary
 from treadle.words.overview import Total
 
 # The preview shows the first few jobs, and counts the most frequent types in a sample.
@@ -111,7 +111,7 @@ def confirm(change: Change, job_filter: JobFilter, total: Total) -> None:
 def number_of_jobs(total: Total, status: str | None = None) -> str:
     """3 failed jobs; at least 100,000 jobs."""
     at_least = "" if total.exact else "at least "
-    return at_least + counted(total.jobs, "job" if status in (None, LATER) else f"{shown_status(status)} job")
+    return at_least + counted(total.jobs, "job" if status in (None, LATER) else f"{status} job")
 
 
 def carry_out(running: bulk.Change, change: Change, total: Total, job_filter: JobFilter) -> Counts:

@@ -9,24 +9,12 @@ import click
 
 from treadle.cli.options import complete_job_types
 from treadle.words.errors import InvalidArgument
-from treadle.words.listing import BLOCKED, HELD, LATER, JobFilter, read_status, shown_status
+from treadle.words.listing import BLOCKED, LATER, JobFilter
 from treadle.words.moment import moment
 from treadle.words.payload_condition import PayloadCondition
 from treadle.words.status import Status
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-class StatusChoice(click.Choice[str]):
-    """Also takes `held`, the former name of `blocked`."""
-
-    name = "status"
-
-    def __init__(self) -> None:
-        super().__init__([*(status.value for status in Status), BLOCKED, LATER])
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        return super().convert(BLOCKED if value == HELD else value, param, ctx)
 
 
 class Moment(click.ParamType[datetime]):
@@ -55,7 +43,7 @@ class Condition(click.ParamType[PayloadCondition]):
 _OPTIONS = [
     click.option(
         "--status",
-        type=StatusChoice(),
+        type=click.Choice([*(status.value for status in Status), BLOCKED, LATER]),
         help="Jobs with this status; blocked: pending, but others have to end first; later: not yet due.",
     ),
     click.option("--type", "job_type", metavar="TYPE", shell_complete=complete_job_types, help="Jobs of this type."),
@@ -89,16 +77,14 @@ def filters(function: Function) -> Function:
 
 def filter_from(options: dict[str, Any]) -> JobFilter:
     """Takes the filters out of the options."""
-    job_filter = JobFilter(**{name: options.pop(name) for name in JobFilter._fields})
-    return job_filter._replace(status=read_status(job_filter.status))
+    return JobFilter(**{name: options.pop(name) for name in JobFilter._fields})
 
 
 def as_options(job_filter: JobFilter) -> str:
     """--status failed --type mail."""
-    shown = job_filter._replace(status=shown_status(job_filter.status))
     given = {
         name: value.isoformat() if isinstance(value, datetime) else str(value)
-        for name, value in shown._asdict().items()
+        for name, value in job_filter._asdict().items()
         if value is not None
     }
     return shlex.join([word for name, value in given.items() for word in (f"--{_NAMES.get(name, name)}", value)])

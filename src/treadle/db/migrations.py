@@ -11,14 +11,13 @@ import hashlib
 import re
 from collections.abc import Iterator
 from functools import cache
-from importlib.resources import files
 from typing import Any, NamedTuple
 
 import psycopg
 from psycopg import Connection
 
 from treadle.db.preparation import BEFORE, Preparation, check_sql, preparation_sql, preparations, prepare
-from treadle.db.query import in_schema, sql_text
+from treadle.db.query import in_schema, sql_names, sql_text
 from treadle.db.search_path import PINNED_LOCALLY, function_sql
 from treadle.db.setup_connection import connect
 from treadle.db.table_locks import LONGEST_TIMEOUT, lock_sql, retried, settings_sql
@@ -32,7 +31,7 @@ COMPATIBLE = ".compatible.sql"
 
 # The folders of sql/functions, in the order in which they are applied. Triggers come last: they lock the table of jobs
 # until the commit, and their conditions call functions that must exist.
-FOLDERS = ("parts", "public", "deprecated", "triggers")
+FOLDERS = ("parts", "public", "triggers")
 
 # The records of functions have a second entry, with this before its name, for the trigger that calls the function.
 TRIGGER = "trigger "
@@ -169,8 +168,7 @@ def not_allowed(message: str | None, schema: str) -> NotAllowed:
 @cache
 def migration_files() -> list[tuple[int, str]]:
     """Number and file name of each migration, in order."""
-    names = sorted(path.name for path in files("treadle").joinpath("sql/migrations").iterdir())
-    return [(int(name.split("_", 1)[0]), name) for name in names if not name.endswith(BEFORE)]
+    return [(int(name.split("_", 1)[0]), name) for name in sql_names("migrations") if not name.endswith(BEFORE)]
 
 
 @cache
@@ -179,8 +177,7 @@ def function_files(server_version: int) -> list[tuple[str, str]]:
     name.sql from PostgreSQL 18 on."""
     chosen: dict[str, str] = {}
     for folder in FOLDERS:
-        paths = files("treadle").joinpath("sql", "functions", folder).iterdir()
-        for file_name in sorted(path.name for path in paths):
+        for file_name in sql_names("functions", folder):
             match = re.fullmatch(r"(\w+)(?:\.pg(\d+))?\.sql", file_name)
             if match and (
                 (match[2] is None and match[1] not in chosen) or (match[2] and server_version >= int(match[2]) * 10000)

@@ -22,14 +22,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
-from importlib.resources import files
 from typing import Any, NamedTuple, TypeAlias
 
 import psycopg
 from psycopg import Connection
 from psycopg.conninfo import make_conninfo
 
-from treadle.db.query import in_schema, sql_text
+from treadle.db.query import in_schema, sql_names, sql_text
 from treadle.db.search_path import PINNED_LOCALLY
 from treadle.db.setup_connection import connect
 from treadle.db.table_locks import LONGEST_TIMEOUT, lock_sql, retried, settings_sql
@@ -157,7 +156,7 @@ KINDS: list[tuple[type[Column | Index], re.Pattern[str]]] = [
 def preparations(migration: int, file_name: str) -> tuple[Preparation, ...]:
     """The statements of the file that belongs to a migration; none if there is no such file."""
     name = file_name.removesuffix(".sql") + BEFORE
-    if not files("treadle").joinpath("sql", "migrations", name).is_file():
+    if name not in sql_names("migrations"):
         return ()
     text = re.sub("--.*", "", sql_text("migrations", name))
     return tuple(_parsed(migration, each.strip()) for each in text.split(";") if each.strip())

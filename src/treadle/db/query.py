@@ -94,3 +94,8 @@ def in_schema(text: str, schema: str) -> str:
 
 def sql_text(*path: str) -> str:
     return files("treadle").joinpath("sql", *path).read_text(encoding="utf-8")
+
+
+def sql_names(*folder: str) -> list[str]:
+    """The names of the files in a folder of sql/, sorted."""
+    return sorted(path.name for path in files("treadle").joinpath("sql", *folder).iterdir())

@@ -17,9 +17,6 @@ _TABLE = re.compile(r"create (?:unlogged )?table treadle\.(\w+) \((.*?)\n\)(?: w
 _OPTION = re.compile(r"(\w+) = ([^,\s]+)")
 _PRIMARY = re.compile(r"\bprimary key \(([^)]*)\)|^ +(\w+) .*\bprimary key\b", re.MULTILINE)
 _INDEX = re.compile(r"(create (?:unique )?index) (?:if not exists )?(\w+) (on treadle\.(\w+).*?;)", re.DOTALL)
-_ADDED_PRIMARY = re.compile(
-    r"alter table treadle\.(\w+)\s+add (?:primary key \(([^)]*)\)|column (\w+) [^;]*primary key)"
-)
 _DROP = re.compile(r"drop index treadle\.(\w+);")
 _RENAME = re.compile(r"alter index treadle\.(\w+) rename to (\w+);")
 _TRIGGER = re.compile(
@@ -42,12 +39,6 @@ def expected_schema(server_version: int, schema: str) -> ExpectedSchema:
             if primary := _PRIMARY.search(columns):
                 statement = f"alter table treadle.{table} add primary key ({primary[1] or primary[2]});"
                 indexes[f"{table}_pkey"] = ExpectedIndex(table, in_schema(statement, schema))
-        for table, columns, column in _ADDED_PRIMARY.findall(text):
-            statement = (
-                f"create unique index concurrently {table}_pkey on treadle.{table} ({columns or column});\n"
-                f"alter table treadle.{table} add primary key using index {table}_pkey;"
-            )
-            indexes[f"{table}_pkey"] = ExpectedIndex(table, in_schema(statement, schema))
         for each in text.split(";"):
             _change_indexes(indexes, f"{each};", schema)
     functions: dict[str, str] = {}

@@ -16,7 +16,7 @@ from treadle.db.query import Query
 from treadle.db.script import adrive, aiterate, drive, iterate
 from treadle.words.changes import Action, ChangeResult
 from treadle.words.errors import ActRepeated, InvalidArgument, shown
-from treadle.words.listing import HELD, LATER, JobFilter, JobSummary, Listing, shown_status
+from treadle.words.listing import BLOCKED, LATER, JobFilter, JobSummary, Listing
 from treadle.words.overview import Total
 from treadle.words.status import FINISHED, Status
 
@@ -24,22 +24,22 @@ from treadle.words.status import FINISHED, Status
 COUNT_LIMIT = 100_000
 
 _FINISHED = (Status.FAILED, Status.CANCELLED, Status.COMPLETED)
-_UNFINISHED = (HELD, Status.PENDING, Status.CLAIMED, Status.RUNNING)
+_UNFINISHED = (BLOCKED, Status.PENDING, Status.CLAIMED, Status.RUNNING)
 # The lists that an action goes through, in this order, if the filter names no status. Blocked jobs come first: when a
 # job finishes, the next job with its key moves from the blocked to the pending list, and would be missed.
 LISTS: Mapping[Action, Sequence[str]] = {
     Action.RETRY: (Status.FAILED, Status.CANCELLED),
     Action.CANCEL: _UNFINISHED,
-    Action.DELETE: (HELD, Status.PENDING, *_FINISHED),
+    Action.DELETE: (BLOCKED, Status.PENDING, *_FINISHED),
     Action.RUN_NOW: (LATER,),
-    Action.PRIORITY: (HELD, Status.PENDING),
+    Action.PRIORITY: (BLOCKED, Status.PENDING),
 }
 # The statuses that a filter may name.
 _FIT: Mapping[Action, Sequence[str]] = {
     Action.RETRY: _FINISHED,
     Action.CANCEL: (*_UNFINISHED, LATER),
-    Action.DELETE: (HELD, Status.PENDING, LATER, *_FINISHED),
-    Action.RUN_NOW: (LATER, HELD, Status.PENDING),
+    Action.DELETE: (BLOCKED, Status.PENDING, LATER, *_FINISHED),
+    Action.RUN_NOW: (LATER, BLOCKED, Status.PENDING),
     Action.PRIORITY: (*_UNFINISHED, LATER),
 }
 
@@ -242,13 +242,13 @@ def lists(action: Action, job_filter: JobFilter) -> Sequence[str]:
     if job_filter.status not in _FIT[action]:
         raise InvalidArgument(
             f"to {action.value.replace('_', ' ')} jobs, their status must be one of {_fit(action)}, "
-            f"got {shown_status(job_filter.status)!r}"
+            f"got {job_filter.status!r}"
         )
     return (job_filter.status,)
 
 
 def _fit(action: Action) -> str:
-    return ", ".join(shown_status(each) or "" for each in _FIT[action])
+    return ", ".join(_FIT[action])
 
 
 def _count_to_confirm(job_filter: JobFilter, action: Action) -> Generator[Query[Any], Any, tuple[Total, Confirmed]]:

@@ -9,16 +9,15 @@ from treadle.words.status import Status
 
 LATER = "later"
 """Accepted as a status in filters: pending, but not due yet."""
-HELD = "held"
-"""Accepted as a status in filters: pending, but blocked, such as by an earlier job with its key. Shown as BLOCKED."""
 BLOCKED = "blocked"
+"""Accepted as a status in filters: pending, but blocked, such as by an earlier job with its key."""
 
 
 class JobFilter(NamedTuple):
     """A filter for jobs; None matches all."""
 
     status: str | None = None
-    """A status, `later` or `held`. `pending` are the jobs that can be claimed, now or later."""
+    """A status, `later` or `blocked`. `pending` are the jobs that can be claimed, now or later."""
     job_type: str | None = None
     queue: str | None = None
     worker_id: str | None = None
@@ -36,15 +35,6 @@ class JobFilter(NamedTuple):
     def is_search(self) -> bool:
         """Whether each job must be examined, so that a page may take several queries."""
         return self.search is not None or self.where is not None
-
-
-def read_status(given: str | None) -> str | None:
-    """The status of a filter, from what people write. `held` was once the name of `blocked`."""
-    return HELD if given == BLOCKED else given
-
-
-def shown_status(status: str | None) -> str | None:
-    return BLOCKED if status == HELD else status
 
 
 class JobSummary(NamedTuple):

@@ -50,10 +50,6 @@ READING_ALL = {
     "limits at a glance": "select * from find_limits()",
     "the state of a limit": "select * from limit_state('a', '', 1, now())",
 }
-# For people, not for workers.
-OVERVIEW = {
-    "a sample": "select * from sample_jobs()",  # until version 0.3
-}
 ENQUEUEING = {
     "enqueueing": "select enqueue('b')",
     "enqueueing many": "select enqueue_jobs('b', array['{}'])",
@@ -164,16 +160,16 @@ ENQUEUED = {
 }
 
 REFUSED = {
-    ENQUEUE: READING | READING_ALL | OVERVIEW | WORKING | CHARTING | ENQUEUED | OPERATING | PAUSING | OWNING,
-    WORKER: OVERVIEW | OPERATING | OWNING,
+    ENQUEUE: READING | READING_ALL | WORKING | CHARTING | ENQUEUED | OPERATING | PAUSING | OWNING,
+    WORKER: OPERATING | OWNING,
     VIEWER: READING | ENQUEUEING | WORKING | CHARTING | OPERATING | PAUSING | OWNING,
     OPERATOR: ENQUEUEING | WORKING | CHARTING | OWNING,
 }
 ALLOWED = {
     ENQUEUE: ENQUEUEING,
     WORKER: READING | READING_ALL | ENQUEUEING | WORKING | CHARTING | PAUSING,
-    VIEWER: READING_ALL | OVERVIEW,
-    OPERATOR: READING | READING_ALL | OVERVIEW | OPERATING | PAUSING,
+    VIEWER: READING_ALL,
+    OPERATOR: READING | READING_ALL | OPERATING | PAUSING,
 }
 
 

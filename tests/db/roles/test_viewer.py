@@ -243,7 +243,7 @@ def test_a_viewer_is_notified_of_events(roles: Roles, queue: JobQueue) -> None:
 
     assert asyncio.run(follow()) == ["enqueued", "claimed", "cut", "completed"]
     connection = roles.connect("viewer")
-    for function, clock in (("await_ends", "awaited"), ("await_news", "watched")):
-        connection.execute(f"select {function}('100 years')")
+    for kind, clock in (("ends", "awaited"), ("news", "watched")):
+        connection.execute(f"select request_notifications('{kind}', '100 years')")
         left = f"select to_timestamp(last_value / 1000000) - now() < interval '6 minutes' from {clock}"
         assert one(connection, left), "a viewer could make every worker notify for ever"

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from treadle.db.query import Query, Rows, call, statement
 from treadle.words.errors import InvalidArgument, shown
-from treadle.words.listing import HELD, LATER, JobFilter, JobSummary, Listing, read_status, shown_status
+from treadle.words.listing import BLOCKED, LATER, JobFilter, JobSummary, Listing
 from treadle.words.moment import made_at
 from treadle.words.naming import text_within
 from treadle.words.status import FINISHED, Status
@@ -18,9 +18,9 @@ EXAMINED_LIMIT = 20_000
 PATIENCE: timedelta | None = timedelta(milliseconds=100)
 LIMIT = 1000
 
-_STATUSES = (*(status.value for status in Status), LATER, HELD)
+_STATUSES = (*(status.value for status in Status), LATER, BLOCKED)
 # idx_jobs_key covers jobs with these statuses.
-_LIVE = (Status.PENDING, Status.CLAIMED, Status.RUNNING, LATER, HELD)
+_LIVE = (Status.PENDING, Status.CLAIMED, Status.RUNNING, LATER, BLOCKED)
 _CURSOR = re.compile(r"([a-z-]+)/(-?\d{1,10})?/(-?\d{1,19}|-?infinity)?/([0-9a-f-]{36})", re.ASCII)
 # Sorts after every other job with the same time.
 _END = UUID(int=2**128 - 1)
@@ -145,7 +145,7 @@ def estimate_jobs(status: str | None) -> Query[int | None]:
 def is_whole_list(job_filter: JobFilter) -> bool:
     """Whether estimate_jobs() says how many jobs this filter examines."""
     partial = (job_filter.since, job_filter.until, job_filter.key)
-    return not any(partial) and job_filter.status not in (LATER, HELD)
+    return not any(partial) and job_filter.status not in (LATER, BLOCKED)
 
 
 def has_payload_index(path: Sequence[str]) -> Query[bool]:
@@ -195,10 +195,8 @@ def _params(job_filter: JobFilter, after: str | None) -> tuple[str, dict[str, ob
 
 
 def _checked(job_filter: JobFilter) -> JobFilter:
-    job_filter = job_filter._replace(status=read_status(job_filter.status))
     if job_filter.status is not None and job_filter.status not in _STATUSES:
-        names = ", ".join(shown_status(each) or "" for each in _STATUSES)
-        raise InvalidArgument(f"status must be one of {names}, got {shown(job_filter.status)}")
+        raise InvalidArgument(f"status must be one of {', '.join(_STATUSES)}, got {shown(job_filter.status)}")
     for value, limit, name in (
         (job_filter.job_type, 50, "job type"),
         (job_filter.queue, 50, "queue"),
@@ -217,7 +215,7 @@ def _checked(job_filter: JobFilter) -> JobFilter:
 def _columns(order: str) -> tuple[bool, bool]:
     """Whether a cursor of this order has a rank, and a time."""
     by_key = order.endswith("-key")
-    return by_key or order in (Status.PENDING, LATER), not by_key and order not in ("all", HELD)
+    return by_key or order in (Status.PENDING, LATER), not by_key and order not in ("all", BLOCKED)
 
 
 def _as_id(search: str | None) -> UUID | None:
@@ -234,7 +232,7 @@ def _cursor(order: str, row: tuple[object, ...]) -> str:
 
 def _reached(order: str, row: tuple[object, ...]) -> datetime | None:
     job_id, _, at = row[:3]
-    if order in ("all", HELD) and isinstance(job_id, UUID):
+    if order in ("all", BLOCKED) and isinstance(job_id, UUID):
         return made_at(job_id.int)
     if order not in FINISHED or not isinstance(at, str) or at.endswith("infinity"):
         return None

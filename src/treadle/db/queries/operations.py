@@ -88,8 +88,7 @@ def set_concurrency(
             raise UnknownWorker(name)
         if outcome == "unsupported":
             raise InvalidArgument(
-                f"the concurrency of {shown(name)} cannot be changed: it was started before the schema was upgraded, "
-                "or is not a worker of Treadle; restart it"
+                f"the concurrency of {shown(name)} cannot be changed: it is not a worker of Treadle"
             )
         return bool(outcome == "done")
 

@@ -503,7 +503,7 @@ comment on table treadle.worker_starts is 'How many workers started in which min
 -- transaction fails.
 create sequence treadle.wake_clock minvalue 0 start 0 no cycle;
 
-comment on sequence treadle.wake_clock is 'When workers were last notified, in microseconds since 1970; 1: a worker has gone idle since, and is to be notified of the next job; 0: no worker was notified yet.';
+comment on sequence treadle.wake_clock is 'When workers were last notified, in microseconds since 1970; 0 or 1: a worker has gone idle since, and is to be notified of the next job.';
 
 -- A row here makes its transaction run notify_at_commit(): a deferred trigger is the only code that runs at commit, and it
 -- needs a row. The transaction deletes the row again, and nobody reads it. Not logged: nothing of it has to survive a crash.

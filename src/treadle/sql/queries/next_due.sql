@@ -3,7 +3,8 @@
 -- It need not wait until its request for notifications is on disk: after a crash of the server, the worker connects and asks again.
 select
     treadle.next_due(
-        p_job_types => %(job_types)s, p_queues => %(queues)s, p_sure => %(sure)s, p_answered => %(answered)s
+        p_job_types => %(job_types)s, p_queues => %(queues)s, p_sure => %(sure)s, p_numbers => true,
+        p_answered => %(answered)s
     ),
     (
         select changed.concurrency

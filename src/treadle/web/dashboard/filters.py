@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from treadle.web.dashboard.routes import Context
 from treadle.words.changes import AuditFilter
-from treadle.words.listing import JobFilter, read_status, shown_status
+from treadle.words.listing import JobFilter
 from treadle.words.moment import moment
 from treadle.words.payload_condition import PayloadCondition
 
@@ -26,7 +26,7 @@ def read_filter(
     """From what people write. Times without an offset are in UTC."""
     now = datetime.now(UTC)
     return JobFilter(
-        read_status(status),
+        status,
         job_type,
         queue,
         worker_id,
@@ -58,12 +58,10 @@ def filter_of(context: Context) -> JobFilter:
 
 def filter_parameters(context: Context) -> dict[str, str | None]:
     """The same filter as query parameters, for links and forms."""
-    given = {name: context.field(name) for name in NAMES}
-    return given | {"status": shown_status(given["status"])}
+    return {name: context.field(name) for name in NAMES}
 
 
 def fixed_parameters(job_filter: JobFilter) -> dict[str, str | None]:
     """As query parameters that mean the same later: 2h ago becomes a time."""
-    shown = job_filter._replace(status=shown_status(job_filter.status))
-    values = (each.isoformat() if isinstance(each, datetime) else each and str(each) for each in shown)
+    values = (each.isoformat() if isinstance(each, datetime) else each and str(each) for each in job_filter)
     return dict(zip(NAMES, values, strict=True))

@@ -2,7 +2,7 @@
 -- added to minutes before this time.
 --
 -- Spans of 300 s are summed from minutes, longer ones from the next shorter ones. At most an hour of minutes is summed in a
--- call: after an upgrade, a week of minutes is waiting. Who reads takes spans before meter.summed_to and minutes from then on. A span
+-- call: if nobody has counted for a while, many minutes are waiting. Who reads takes spans before meter.summed_to and minutes from then on. A span
 -- that exists is replaced, so that nothing is counted twice if the clock was set back.
 create or replace function treadle.sum_minutes(p_reached timestamptz) returns void
 language plpgsql

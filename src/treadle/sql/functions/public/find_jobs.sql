@@ -208,10 +208,6 @@ declare
            or walk.nth = p_look
            or walk.nth % c_stride = 0;
 begin
-    if p_status = 'held' then
-        p_status := 'blocked';
-    end if;
-
     if p_path is not null and not v_payloads then
         raise insufficient_privilege using message = 'payloads cannot be filtered: this role may not read them';
     end if;

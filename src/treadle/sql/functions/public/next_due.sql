@@ -4,6 +4,7 @@ create or replace function treadle.next_due(
     p_job_types varchar[],
     p_queues varchar[] default null,
     p_sure boolean default false,
+    p_numbers boolean default false,
     p_answered bigint default null
 ) returns double precision
 language plpgsql
@@ -25,19 +26,20 @@ declare
     v_lanes record;
     v_next timestamptz;
 begin
-    -- Only if workers were notified since the last call: an idle worker writes nothing.
+    -- Only if workers were notified since the last call: an idle worker writes nothing. A client that does not understand
+    -- the numbers of notifications (see notify_at_commit()) is not forgotten because of one that does.
     --
     -- Nor if another worker has just been notified: it finds all jobs that arrive until it calls this, too. p_answered is the number
     -- of the notification that the caller itself has answered, 0 if it was for others; null: it does not know.
     select clock.last_value into v_last from treadle.wake_clock as clock;
-    if v_last <> 1
+    if (v_last > 1 or v_last = 1 and not p_numbers)
         and (
             p_answered is null
             or v_last = p_answered
             or abs(extract(epoch from clock_timestamp()) * 1000000 - v_last) > 100000
         )
     then
-        perform setval('treadle.wake_clock', 1);
+        perform setval('treadle.wake_clock', p_numbers::int);
     end if;
 
     -- To be sure that no job is left, also search below the floors: a job that was committed late may lie there.

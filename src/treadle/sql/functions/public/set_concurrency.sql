@@ -4,7 +4,7 @@
 --   done
 --   unchanged     it is so already
 --   missing       there is no live worker of this name
---   unsupported   it does not follow: it registered no number, or was started before the schema had this function
+--   unsupported   it does not follow: it registered no number
 --
 -- Runs with the rights of its owner: the number cannot be changed without an audit row.
 create or replace function treadle.set_concurrency(
@@ -19,7 +19,6 @@ as $$
 declare
     v_actor constant text := coalesce(p_actor, session_user);
     v_started_with int;
-    v_supported boolean;
     v_before int;
 begin
     if p_concurrency not between 0 and 10000 then
@@ -28,11 +27,8 @@ begin
     end if;
 
     -- Without a lock: the worker renews its lease in this row.
-    select
-        worker.concurrency,
-        worker.concurrency is not null
-        and worker.started_at >= (select known.applied_at from treadle.migrations as known where known.version = 16)
-    into v_started_with, v_supported
+    select worker.concurrency
+    into v_started_with
     from treadle.workers as worker
     where worker.worker_id = p_worker_id
       and worker.lost_at is null
@@ -40,7 +36,7 @@ begin
     if not found then
         return 'missing';
     end if;
-    if v_supported is not true then
+    if v_started_with is null then
         return 'unsupported';
     end if;
 

@@ -1,12 +1,14 @@
 -- At commit of a transaction that called wake_workers(): notifies, unless the last notification will still be answered.
 --
 -- The worker that a notification wakes claims until there is nothing left, and then calls next_due(), which sets the clock
--- to 1: it wants to be notified again. If it has no room for more jobs, it wakes another one. So between two
+-- to 0 or 1: it wants to be notified again. If it has no room for more jobs, it wakes another one. So between two
 -- such calls one notification is enough.
 --
 -- After 100 ms without such a call all workers are busy, or the worker has died, or the transaction that set the clock failed
--- after that, at the very end of its commit. In doubt, and if no worker was notified yet (0), all workers are woken; busy ones
--- ignore it. Otherwise the notification has a number, by which a worker and its peers agree on which of them looks for jobs.
+-- after that, at the very end of its commit. In doubt all workers are woken; busy ones ignore it.
+--
+-- 1 was set by a worker that understands numbers: it and its peers agree by the number on which of them looks for jobs. 0 was
+-- set by a client that does not, such as a program in another language.
 --
 -- Runs with the rights of its owner: at commit, the current role may be any.
 create or replace function treadle.notify_at_commit() returns trigger

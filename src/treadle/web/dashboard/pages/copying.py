@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from treadle.web.dashboard.security.access import Role
-from treadle.words.listing import HELD, LATER, JobFilter
+from treadle.words.listing import BLOCKED, LATER, JobFilter
 from treadle.words.payload_condition import PayloadCondition
 from treadle.words.status import FINISHED, Status
 
@@ -69,7 +69,7 @@ def list_statement(schema: str, job_filter: JobFilter) -> str:
 
 
 def _status_conditions(status: str | None) -> list[str]:
-    if status == HELD:
+    if status == BLOCKED:
         return ["status = 'pending'", "holds <> 0"]
     if status == LATER:
         return ["status = 'pending'", "holds = 0", "run_at > now()"]

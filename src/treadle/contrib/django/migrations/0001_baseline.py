@@ -1,4 +1,4 @@
-"""Everything up to version 18 of the schema. Each later version has a migration of its own number."""
+"""The baseline of the schema. Each later version has a migration of its own number."""
 
 from typing import Any, ClassVar
 
@@ -14,7 +14,7 @@ class Migration(migrations.Migration):  # type: ignore[misc]
     atomic = False
     dependencies: ClassVar[list[Any]] = []
     operations: ClassVar[list[Any]] = [
-        UpgradeSchema(18),
+        UpgradeSchema(1),
         migrations.CreateModel(
             name="Job",
             fields=[
