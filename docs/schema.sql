@@ -29,10 +29,6 @@ COMMENT ON FUNCTION treadle.aged_lanes(p_before timestamp with time zone, INOUT 
 
 COMMENT ON FUNCTION treadle.announce(p_ids uuid[], p_kind text) IS 'Notifies sessions that wait for these jobs to finish (ends), or that watch their events and progress (news).';
 
-COMMENT ON FUNCTION treadle.await_ends(p_for interval) IS 'Deprecated: use request_notifications(). Dropped in version 0.3.';
-
-COMMENT ON FUNCTION treadle.await_news(p_for interval) IS 'Deprecated: use request_notifications(). Dropped in version 0.3.';
-
 COMMENT ON FUNCTION treadle.begin_signals(p_ids uuid[]) IS 'Lets jobs wait for their signals.';
 
 COMMENT ON FUNCTION treadle.blocked_by_jobs() IS 'The bit of jobs.holds that says: other jobs have to end first.';
@@ -146,30 +142,33 @@ CREATE TABLE treadle.jobs (
     max_attempts integer DEFAULT 3,
     last_error text,
     queue character varying(50) DEFAULT 'default'::character varying NOT NULL,
+    partition character varying(500) DEFAULT ''::character varying NOT NULL COLLATE pg_catalog."C",
     run_at timestamp with time zone NOT NULL,
     lease bigint DEFAULT 0 NOT NULL,
     holds smallint DEFAULT 0 NOT NULL,
+    keeps smallint DEFAULT 0 NOT NULL,
     crashes integer DEFAULT 0 NOT NULL,
+    losses integer,
+    weight integer,
     key character varying(200),
+    unique_key character varying(200),
+    unique_while character varying(10),
+    expires_at timestamp with time zone,
     seen_at timestamp with time zone,
     finished_at timestamp with time zone,
     result jsonb,
-    unique_key character varying(200),
     pace jsonb,
     checkpoint jsonb,
-    keeps smallint DEFAULT 0 NOT NULL,
-    losses integer,
     origin jsonb,
-    unique_while character varying(10),
-    expires_at timestamp with time zone,
-    partition character varying(500) DEFAULT ''::character varying NOT NULL COLLATE pg_catalog."C",
-    weight integer,
     headers jsonb,
+    CONSTRAINT valid_partition CHECK ((((partition)::text = ''::text) OR (jsonb_typeof((partition)::jsonb) = 'object'::text))),
     CONSTRAINT valid_status CHECK (((status)::text = ANY ((ARRAY['pending'::character varying, 'claimed'::character varying, 'running'::character varying, 'completed'::character varying, 'failed'::character varying, 'cancelled'::character varying])::text[])))
 )
 WITH (fillfactor='90', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_insert_scale_factor='0.05', autovacuum_analyze_scale_factor='0.02', autovacuum_vacuum_cost_delay='0');
 
 COMMENT ON TABLE treadle.jobs IS 'One row per job, from enqueue until it is pruned.';
+
+COMMENT ON COLUMN treadle.jobs.partition IS 'The values that limits and fairness tell jobs apart by, as a JSON object ({"tenant": "acme"}); empty for most. Jobs of different partitions are in different lanes.';
 
 COMMENT ON COLUMN treadle.jobs.run_at IS 'The job is not claimed before this time; also its place in its lane. If an insert leaves it out, it follows created_at.';
 
@@ -177,33 +176,31 @@ COMMENT ON COLUMN treadle.jobs.lease IS 'The lease number: each claim increments
 
 COMMENT ON COLUMN treadle.jobs.holds IS 'What a pending job waits for besides its time, as bits: 1 = an earlier job with the same key, 2 = other jobs (dependencies), 4 = a signal. 0: nothing.';
 
-COMMENT ON COLUMN treadle.jobs.crashes IS 'How often the process in which the job ran has died.';
-
-COMMENT ON COLUMN treadle.jobs.key IS 'Jobs with the same key run one at a time, in the order they were enqueued.';
-
-COMMENT ON COLUMN treadle.jobs.seen_at IS 'The last report of the worker about this job, if there was one.';
-
-COMMENT ON COLUMN treadle.jobs.finished_at IS 'When the job became completed, failed or cancelled.';
-
-COMMENT ON COLUMN treadle.jobs.unique_key IS 'While this job is unfinished (or pending: see unique_while), no other job of its type with the same unique key is added.';
-
-COMMENT ON COLUMN treadle.jobs.pace IS 'What the handler counts: done, total, rate per second and seconds left.';
-
-COMMENT ON COLUMN treadle.jobs.checkpoint IS 'What the handler saved last; the next attempt finds it.';
-
 COMMENT ON COLUMN treadle.jobs.keeps IS 'What else is stored for this job, as bits: 1 = events, 2 = log lines, 4 = steps, 8 = it was claimed under a limit, 16 = its end is watched by jobs that wait for it, 32 = it has dependencies, 64 = it takes results of other jobs, 128 = it is a workflow, 256 = it is part of a workflow, 512 = it was cancelled because it was not needed, 1024 = it waits for a signal, 2048 = inverted by a statement that counts its end. What is stored is deleted with the job.';
+
+COMMENT ON COLUMN treadle.jobs.crashes IS 'How often the process in which the job ran has died.';
 
 COMMENT ON COLUMN treadle.jobs.losses IS 'How often its worker was lost as a whole while the job ran, since an attempt last failed by itself; null: never.';
 
-COMMENT ON COLUMN treadle.jobs.origin IS 'Where the job comes from, if a schedule enqueued it: the schedule, the time for which it was enqueued, and the time before that.';
+COMMENT ON COLUMN treadle.jobs.weight IS 'How much of each of its limits the job uses. Null: 1.';
+
+COMMENT ON COLUMN treadle.jobs.key IS 'Jobs with the same key run one at a time, in the order they were enqueued.';
+
+COMMENT ON COLUMN treadle.jobs.unique_key IS 'While this job is unfinished (or pending: see unique_while), no other job of its type with the same unique key is added.';
 
 COMMENT ON COLUMN treadle.jobs.unique_while IS '"pending": a claim removes the unique key. Null: the job has it until it is finished.';
 
 COMMENT ON COLUMN treadle.jobs.expires_at IS 'If no worker has claimed the job by then, it is cancelled. A claim sets it to null.';
 
-COMMENT ON COLUMN treadle.jobs.partition IS 'The values that limits and fairness tell jobs apart by, as a JSON object ({"tenant": "acme"}); empty for most. Jobs of different partitions are in different lanes.';
+COMMENT ON COLUMN treadle.jobs.seen_at IS 'The last report of the worker about this job, if there was one.';
 
-COMMENT ON COLUMN treadle.jobs.weight IS 'How much of each of its limits the job uses. Null: 1.';
+COMMENT ON COLUMN treadle.jobs.finished_at IS 'When the job became completed, failed or cancelled.';
+
+COMMENT ON COLUMN treadle.jobs.pace IS 'What the handler counts: done, total, rate per second and seconds left.';
+
+COMMENT ON COLUMN treadle.jobs.checkpoint IS 'What the handler saved last; the next attempt finds it.';
+
+COMMENT ON COLUMN treadle.jobs.origin IS 'Where the job comes from, if a schedule enqueued it: the schedule, the time for which it was enqueued, and the time before that.';
 
 COMMENT ON COLUMN treadle.jobs.headers IS 'Named strings that are stored with the job, for middleware: for example, the context of a trace. Null if there are none.';
 
@@ -361,8 +358,6 @@ COMMENT ON FUNCTION treadle.find_depths(p_budget integer) IS 'How many jobs wait
 
 COMMENT ON FUNCTION treadle.find_due_schedules(p_limit integer, p_declared character varying[]) IS 'Schedules that are due or have no time yet, and the next one. p_declared: of those in code, only the ones with these digests.';
 
-COMMENT ON FUNCTION treadle.find_ended(p_ids uuid[]) IS 'Deprecated: use find_finished(). Dropped in version 0.3.';
-
 COMMENT ON FUNCTION treadle.find_finished(p_ids uuid[]) IS 'Those of the jobs that have finished or no longer exist.';
 
 COMMENT ON FUNCTION treadle.find_group_jobs(p_group_id integer, p_status character varying, p_at timestamp with time zone, p_id uuid, p_limit integer, p_look integer) IS 'The failed or pending jobs whose last failure is in a group of errors, the latest first. The cost does not grow with the table of jobs.';
@@ -411,8 +406,6 @@ COMMENT ON FUNCTION treadle.has_values(p_data jsonb, p_conditions jsonb) IS 'Whe
 
 COMMENT ON FUNCTION treadle.heartbeat(p_worker_id character varying) IS 'Records that a worker is alive. Its jobs are not stale while it calls this often enough.';
 
-COMMENT ON FUNCTION treadle.held_jobs(p_worker_id character varying) IS 'Deprecated: use find_claimed_jobs(). Dropped in version 0.3.';
-
 COMMENT ON FUNCTION treadle.hold_slots(p_now timestamp with time zone, p_places tid[], p_queues character varying[], p_job_types character varying[], p_partitions character varying[], p_lanes integer[], p_limits integer[], p_names character varying[], p_keys character varying[], p_room integer[]) IS 'Adds claimed jobs to those that use their limits.';
 
 COMMENT ON FUNCTION treadle.id_after(p_id uuid, p_earlier uuid) IS 'The new id p_id, or one that is higher than p_earlier if the clock was set back since.';
@@ -426,8 +419,6 @@ COMMENT ON FUNCTION treadle.insert_jobs(p_job treadle.jobs, p_data text[], p_key
 COMMENT ON FUNCTION treadle.is_blocked_by_key(p_holds smallint) IS 'Whether a job waits for an earlier job with the same key.';
 
 COMMENT ON FUNCTION treadle.is_claimable(p_status character varying, p_holds smallint, p_attempts integer, p_max_attempts integer) IS 'Whether a worker may claim a job once it is due: it is pending, nothing blocks it, and it has attempts left.';
-
-COMMENT ON FUNCTION treadle.is_head(p_key character varying, p_id uuid) IS 'Deprecated: use is_head_of_key(). Dropped in version 0.3.';
 
 COMMENT ON FUNCTION treadle.is_head_of_key(p_key character varying, p_id uuid) IS 'Whether a job is the next to run of those with its key.';
 
@@ -503,15 +494,11 @@ COMMENT ON FUNCTION treadle.listed_lanes() IS 'Every lane that may have jobs, on
 
 COMMENT ON FUNCTION treadle.lock_claimed(p_worker_id character varying, p_ids uuid[], p_leases bigint[]) IS 'Locks those of the jobs that are still claimed by the worker under these lease numbers, and returns their ids.';
 
-COMMENT ON FUNCTION treadle.lock_held(p_worker_id character varying, p_ids uuid[], p_leases bigint[]) IS 'Deprecated: use lock_claimed(). Dropped in version 0.3.';
-
 COMMENT ON FUNCTION treadle.lock_limit_keys(p_names character varying[], p_keys character varying[], p_wait boolean) IS 'Locks the rows of these limits, as far as no other claim has locked them, and says which.';
 
 COMMENT ON FUNCTION treadle.lock_limits(p_now timestamp with time zone, p_priority integer, p_queues character varying[], p_job_types character varying[], p_partitions character varying[], p_wait boolean, INOUT shares integer[], OUT lanes integer[], OUT limits integer[], OUT names character varying[], OUT keys character varying[], OUT room integer[], OUT enough boolean) IS 'Locks the limits of these lanes, and says how many jobs of each they allow at most. Parks lanes that must wait.';
 
 COMMENT ON FUNCTION treadle.lock_unblocked(p_key character varying) IS 'Locks a job with this key that is unfinished and not blocked, without waiting. Returns whether there is one.';
-
-COMMENT ON FUNCTION treadle.lost_leases(p_ids uuid[], p_leases bigint[]) IS 'Deprecated: use find_lost_claims(). Dropped in version 0.3.';
 
 COMMENT ON FUNCTION treadle.low_lanes(p_job_types character varying[], p_queues character varying[], OUT queues character varying[], OUT job_types character varying[], OUT priorities integer[], OUT partitions character varying[], OUT starts timestamp with time zone[]) IS 'Some lanes of each of the lowest priorities of these job types.';
 
@@ -661,8 +648,6 @@ COMMENT ON FUNCTION treadle.reset_floors(p_before timestamp with time zone, p_no
 
 COMMENT ON FUNCTION treadle.reset_limit(p_name character varying, p_key character varying, p_actor text, p_reason text) IS 'Undoes set_limit(): the limit is as the code declares it, or gone if no code does. Returns false if nothing was changed.';
 
-COMMENT ON FUNCTION treadle.rest(p_job_types character varying[], p_queues character varying[], p_sure boolean) IS 'Deprecated: use next_due(). Dropped in version 0.3.';
-
 COMMENT ON FUNCTION treadle.results_for(p_id uuid) IS 'The arguments of a job that are results of others.';
 
 COMMENT ON FUNCTION treadle.resume(p_job_type character varying, p_queue character varying, p_actor text, p_reason text) IS 'Ends the pause with exactly this job type and queue (null: any). Returns false if there is no such pause.';
@@ -681,11 +666,7 @@ COMMENT ON FUNCTION treadle.safe_floor(p_lane treadle.lane, p_safe treadle.ticks
 
 COMMENT ON FUNCTION treadle.safe_tick(p_snapshot pg_snapshot) IS 'A tick such that every transaction that has ended since the last tick has seen what was visible to it.';
 
-COMMENT ON FUNCTION treadle.sample_jobs(p_pages integer) IS 'Deprecated: use count_statuses() and find_depths(). Dropped in version 0.3.';
-
 COMMENT ON FUNCTION treadle.save_checkpoint(p_id uuid, p_checkpoint jsonb, p_lease bigint, p_worker_id character varying) IS 'Saves the checkpoint of a job for its next attempt. Returns false if the claim is lost.';
-
-COMMENT ON FUNCTION treadle.see_lanes(p_budget integer) IS 'Deprecated: use find_lanes(). Dropped in version 0.3.';
 
 COMMENT ON FUNCTION treadle.send_notification(p_kind text, p_payload text) IS 'Sends a notification on channel(p_kind), if that is possible.';
 
@@ -721,8 +702,6 @@ COMMENT ON FUNCTION treadle.sum_minutes(p_reached timestamp with time zone) IS '
 
 COMMENT ON FUNCTION treadle.sweep_stored(p_grace interval, p_limit integer, p_parts integer, OUT swept integer, OUT more boolean, OUT files uuid[], OUT places text[]) IS 'Removes stored objects that no job uses and that were not written to for p_grace, in small steps. Returns how many, whether there is more to do, and the files to remove elsewhere.';
 
-COMMENT ON FUNCTION treadle.take_jobs(p_worker_id character varying, p_now timestamp with time zone, p_places tid[]) IS 'Deprecated: part of claim_jobs(). Dropped in version 0.3.';
-
 COMMENT ON FUNCTION treadle.taken_slots(p_places tid[], p_queues character varying[], p_job_types character varying[], p_partitions character varying[], p_lanes integer[], p_limits integer[]) IS 'Which limits the claimed jobs use.';
 
 COMMENT ON FUNCTION treadle.tick(p_interval interval) IS 'Maintains the lanes; workers call it about every 0.5 s. Returns how many lanes it changed, 0 if another tick was just made.';
@@ -739,14 +718,14 @@ COMMENT ON FUNCTION treadle.use_stored(p_job_ids uuid[], p_stored_ids uuid[]) IS
 
 COMMENT ON FUNCTION treadle.wake_workers(p_due timestamp with time zone) IS 'Notifies an idle worker, when this transaction commits, of a job that is due at p_due.';
 
-COMMENT ON FUNCTION treadle.wanted_lanes(p_job_types character varying[], p_queues character varying[], p_fresh boolean) IS 'Deprecated: part of claim_jobs(). Dropped in version 0.3.';
-
 COMMENT ON FUNCTION treadle.watch_member(p_id uuid, p_past uuid) IS 'Watches one of the jobs of a workflow that have not ended.';
 
 COMMENT ON FUNCTION treadle.why_skipped(p_id uuid) IS 'Why none of the jobs of a workflow was needed; null if one was, or if it has none.';
 
 CREATE TABLE treadle.audit (
     id bigint NOT NULL,
+    act uuid,
+    begins boolean DEFAULT true NOT NULL,
     at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     actor text NOT NULL,
     db_user text DEFAULT SESSION_USER NOT NULL,
@@ -755,22 +734,20 @@ CREATE TABLE treadle.audit (
     job_type character varying(50),
     queue character varying(50),
     reason text,
-    details jsonb DEFAULT '{}'::jsonb NOT NULL,
-    act uuid,
-    begins boolean DEFAULT true NOT NULL
+    details jsonb DEFAULT '{}'::jsonb NOT NULL
 );
 
 COMMENT ON TABLE treadle.audit IS 'What operators changed, one row per job, written in the transaction of the change.';
+
+COMMENT ON COLUMN treadle.audit.act IS 'The act that this row belongs to: a change of several jobs has one for all of them, also if it is made in several transactions. Null: the row is an act of its own.';
+
+COMMENT ON COLUMN treadle.audit.begins IS 'Whether this is the first row of its act. The audit page lists those.';
 
 COMMENT ON COLUMN treadle.audit.actor IS 'Who made the change, according to the program that made it.';
 
 COMMENT ON COLUMN treadle.audit.db_user IS 'The database user of that program.';
 
 COMMENT ON COLUMN treadle.audit.details IS 'The state before the change, and the arguments of the change.';
-
-COMMENT ON COLUMN treadle.audit.act IS 'The act that this row belongs to: a change of several jobs has one for all of them, also if it is made in several transactions. Null: the row is an act of its own.';
-
-COMMENT ON COLUMN treadle.audit.begins IS 'Whether this is the first row of its act. The audit page lists those.';
 
 ALTER TABLE treadle.audit ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME treadle.audit_id_seq
@@ -787,15 +764,6 @@ CREATE SEQUENCE treadle.awaited
     MINVALUE 0
     NO MAXVALUE
     CACHE 1;
-
-CREATE SEQUENCE treadle.bell
-    START WITH 0
-    INCREMENT BY 1
-    MINVALUE 0
-    NO MAXVALUE
-    CACHE 1;
-
-COMMENT ON SEQUENCE treadle.bell IS 'Not used since version 0.2 (see wake_clock); dropped in 0.3.';
 
 CREATE TABLE treadle.clock_jumps (
     id bigint NOT NULL,
@@ -855,32 +823,32 @@ COMMENT ON COLUMN treadle.dependencies.effort IS 'Of a member: how much of the w
 CREATE TABLE treadle.dependency_checks (
     id bigint NOT NULL,
     noted_at timestamp with time zone NOT NULL,
+    look_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     jobs uuid[] NOT NULL,
     ended boolean NOT NULL,
     past uuid,
     later boolean DEFAULT false NOT NULL,
-    look_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     error text
 )
 WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0');
 ALTER TABLE ONLY treadle.dependency_checks ALTER COLUMN id SET STATISTICS 0;
 ALTER TABLE ONLY treadle.dependency_checks ALTER COLUMN noted_at SET STATISTICS 0;
+ALTER TABLE ONLY treadle.dependency_checks ALTER COLUMN look_at SET STATISTICS 0;
 ALTER TABLE ONLY treadle.dependency_checks ALTER COLUMN jobs SET STATISTICS 0;
 ALTER TABLE ONLY treadle.dependency_checks ALTER COLUMN ended SET STATISTICS 0;
 ALTER TABLE ONLY treadle.dependency_checks ALTER COLUMN past SET STATISTICS 0;
 ALTER TABLE ONLY treadle.dependency_checks ALTER COLUMN later SET STATISTICS 0;
-ALTER TABLE ONLY treadle.dependency_checks ALTER COLUMN look_at SET STATISTICS 0;
 ALTER TABLE ONLY treadle.dependency_checks ALTER COLUMN error SET STATISTICS 0;
 
 COMMENT ON TABLE treadle.dependency_checks IS 'Jobs that were enqueued to wait, or have ended, or were retried: at commit, what this means for jobs that wait is decided. What could not be decided then stays here, for the next claim or tick.';
+
+COMMENT ON COLUMN treadle.dependency_checks.look_at IS 'Not before. What could not be decided is looked at after all others.';
 
 COMMENT ON COLUMN treadle.dependency_checks.ended IS 'These have ended, or were retried, and others may wait for them. False: these wait for others.';
 
 COMMENT ON COLUMN treadle.dependency_checks.past IS 'Those that they wait for have ended up to this one; or, if they have ended, those that wait for them were looked at up to this one. Null: none is known.';
 
 COMMENT ON COLUMN treadle.dependency_checks.later IS 'Not at commit: another transaction has to end first.';
-
-COMMENT ON COLUMN treadle.dependency_checks.look_at IS 'Not before. What could not be decided is looked at after all others.';
 
 COMMENT ON COLUMN treadle.dependency_checks.error IS 'Why it could not be decided: it is tried again later.';
 
@@ -1012,13 +980,13 @@ COMMENT ON TABLE treadle.error_meter IS 'One row: up to when failed attempts are
 
 CREATE TABLE treadle.errors (
     job_id uuid NOT NULL,
-    attempt integer NOT NULL,
     failed_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    worker_id character varying(100),
-    error text NOT NULL,
-    traceback text,
+    attempt integer NOT NULL,
     lease bigint,
-    started_at timestamp with time zone
+    worker_id character varying(100),
+    started_at timestamp with time zone,
+    error text NOT NULL,
+    traceback text
 );
 
 COMMENT ON TABLE treadle.errors IS 'The failed attempts of jobs: when, on which worker, and why. Deleted with their job.';
@@ -1063,30 +1031,30 @@ CREATE SEQUENCE treadle.fair_turns
     CYCLE;
 
 CREATE TABLE treadle.floors (
+    id bigint NOT NULL,
     queue character varying(50) NOT NULL,
     job_type character varying(50) NOT NULL,
     priority integer NOT NULL,
+    partition character varying(500) DEFAULT ''::character varying NOT NULL COLLATE pg_catalog."C",
     floor timestamp with time zone NOT NULL,
-    xid xid8 NOT NULL,
-    id bigint NOT NULL,
-    partition character varying(500) DEFAULT ''::character varying NOT NULL COLLATE pg_catalog."C"
+    xid xid8 NOT NULL
 )
 WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='50', autovacuum_vacuum_cost_delay='0');
+ALTER TABLE ONLY treadle.floors ALTER COLUMN id SET STATISTICS 0;
 ALTER TABLE ONLY treadle.floors ALTER COLUMN queue SET STATISTICS 0;
 ALTER TABLE ONLY treadle.floors ALTER COLUMN job_type SET STATISTICS 0;
 ALTER TABLE ONLY treadle.floors ALTER COLUMN priority SET STATISTICS 0;
+ALTER TABLE ONLY treadle.floors ALTER COLUMN partition SET STATISTICS 0;
 ALTER TABLE ONLY treadle.floors ALTER COLUMN floor SET STATISTICS 0;
 ALTER TABLE ONLY treadle.floors ALTER COLUMN xid SET STATISTICS 0;
-ALTER TABLE ONLY treadle.floors ALTER COLUMN id SET STATISTICS 0;
-ALTER TABLE ONLY treadle.floors ALTER COLUMN partition SET STATISTICS 0;
 
 COMMENT ON TABLE treadle.floors IS 'Where claims start in each lane: the newest floor is the valid one.';
+
+COMMENT ON COLUMN treadle.floors.id IS 'For replication only.';
 
 COMMENT ON COLUMN treadle.floors.floor IS 'No claimable job has an earlier run_at, except of transactions that were running when the floor was written.';
 
 COMMENT ON COLUMN treadle.floors.xid IS 'The transaction id of the tick that wrote it.';
-
-COMMENT ON COLUMN treadle.floors.id IS 'For replication only.';
 
 ALTER TABLE treadle.floors ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME treadle.floors_id_seq
@@ -1111,39 +1079,17 @@ CREATE TABLE treadle.grouped_errors (
     group_id integer NOT NULL
 );
 
-COMMENT ON TABLE treadle.grouped_errors IS 'The rows of "treadle".errors that were counted, with their group. Deleted with their job.';
-
-CREATE TABLE treadle.horizon (
-    only_row boolean DEFAULT true NOT NULL,
-    era bigint DEFAULT 0 NOT NULL,
-    mark_xid xid8 DEFAULT '0'::xid8 NOT NULL,
-    look_after timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
-    CONSTRAINT horizon_only_row_check CHECK (only_row)
-)
-WITH (fillfactor='10');
-ALTER TABLE ONLY treadle.horizon ALTER COLUMN only_row SET STATISTICS 0;
-ALTER TABLE ONLY treadle.horizon ALTER COLUMN era SET STATISTICS 0;
-ALTER TABLE ONLY treadle.horizon ALTER COLUMN mark_xid SET STATISTICS 0;
-ALTER TABLE ONLY treadle.horizon ALTER COLUMN look_after SET STATISTICS 0;
-
-COMMENT ON TABLE treadle.horizon IS 'Not used since version 0.2 (see ticks); dropped in 0.3.';
-
-COMMENT ON COLUMN treadle.horizon.look_after IS 'When a tick may next read the claimed jobs.';
+COMMENT ON TABLE treadle.grouped_errors IS 'The rows of errors that were counted, with their group. Deleted with their job.';
 
 CREATE TABLE treadle.lanes (
     id bigint NOT NULL,
     queue character varying(50) NOT NULL,
     job_type character varying(50) NOT NULL,
     priority integer NOT NULL,
+    partition character varying(500) DEFAULT ''::character varying NOT NULL COLLATE pg_catalog."C",
     opened_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    floor timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
-    settled timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
-    mark timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
-    mark_era bigint DEFAULT 0 NOT NULL,
-    close_era bigint,
     idle_xid xid8,
     next_run_at timestamp with time zone,
-    partition character varying(500) DEFAULT ''::character varying NOT NULL COLLATE pg_catalog."C",
     parked_name character varying(100),
     parked_key character varying(200) COLLATE pg_catalog."C",
     parked_at timestamp with time zone
@@ -1153,30 +1099,15 @@ ALTER TABLE ONLY treadle.lanes ALTER COLUMN id SET STATISTICS 0;
 ALTER TABLE ONLY treadle.lanes ALTER COLUMN queue SET STATISTICS 0;
 ALTER TABLE ONLY treadle.lanes ALTER COLUMN job_type SET STATISTICS 0;
 ALTER TABLE ONLY treadle.lanes ALTER COLUMN priority SET STATISTICS 0;
+ALTER TABLE ONLY treadle.lanes ALTER COLUMN partition SET STATISTICS 0;
 ALTER TABLE ONLY treadle.lanes ALTER COLUMN opened_at SET STATISTICS 0;
-ALTER TABLE ONLY treadle.lanes ALTER COLUMN floor SET STATISTICS 0;
-ALTER TABLE ONLY treadle.lanes ALTER COLUMN settled SET STATISTICS 0;
-ALTER TABLE ONLY treadle.lanes ALTER COLUMN mark SET STATISTICS 0;
-ALTER TABLE ONLY treadle.lanes ALTER COLUMN mark_era SET STATISTICS 0;
-ALTER TABLE ONLY treadle.lanes ALTER COLUMN close_era SET STATISTICS 0;
 ALTER TABLE ONLY treadle.lanes ALTER COLUMN idle_xid SET STATISTICS 0;
 ALTER TABLE ONLY treadle.lanes ALTER COLUMN next_run_at SET STATISTICS 0;
-ALTER TABLE ONLY treadle.lanes ALTER COLUMN partition SET STATISTICS 0;
 ALTER TABLE ONLY treadle.lanes ALTER COLUMN parked_name SET STATISTICS 0;
 ALTER TABLE ONLY treadle.lanes ALTER COLUMN parked_key SET STATISTICS 0;
 ALTER TABLE ONLY treadle.lanes ALTER COLUMN parked_at SET STATISTICS 0;
 
 COMMENT ON TABLE treadle.lanes IS 'The lanes (queue, job type, priority, partition) that have or had jobs. A lane is listed more than once until the next tick.';
-
-COMMENT ON COLUMN treadle.lanes.floor IS 'Not used since version 0.2 (see floors); dropped in 0.3.';
-
-COMMENT ON COLUMN treadle.lanes.settled IS 'Not used since version 0.2; dropped in 0.3.';
-
-COMMENT ON COLUMN treadle.lanes.mark IS 'Not used since version 0.2; dropped in 0.3.';
-
-COMMENT ON COLUMN treadle.lanes.mark_era IS 'Not used since version 0.2; dropped in 0.3.';
-
-COMMENT ON COLUMN treadle.lanes.close_era IS 'Not used since version 0.2 (see idle_xid); dropped in 0.3.';
 
 COMMENT ON COLUMN treadle.lanes.idle_xid IS 'The tick that made the lane idle; null: the lane is active. Claims search active lanes only.';
 
@@ -1291,6 +1222,7 @@ CREATE TABLE treadle.limits (
     amount integer,
     period interval,
     burst integer,
+    when_full character varying(10),
     fair boolean DEFAULT false NOT NULL,
     declared jsonb,
     digest character varying,
@@ -1298,7 +1230,6 @@ CREATE TABLE treadle.limits (
     declared_at timestamp with time zone,
     changed_by text,
     changed_at timestamp with time zone,
-    when_full character varying(10),
     CONSTRAINT limits_amount_check CHECK ((amount >= 0)),
     CONSTRAINT limits_burst_check CHECK ((burst >= 1)),
     CONSTRAINT limits_period_check CHECK ((period > '00:00:00'::interval)),
@@ -1309,6 +1240,7 @@ ALTER TABLE ONLY treadle.limits ALTER COLUMN per SET STATISTICS 0;
 ALTER TABLE ONLY treadle.limits ALTER COLUMN amount SET STATISTICS 0;
 ALTER TABLE ONLY treadle.limits ALTER COLUMN period SET STATISTICS 0;
 ALTER TABLE ONLY treadle.limits ALTER COLUMN burst SET STATISTICS 0;
+ALTER TABLE ONLY treadle.limits ALTER COLUMN when_full SET STATISTICS 0;
 ALTER TABLE ONLY treadle.limits ALTER COLUMN fair SET STATISTICS 0;
 ALTER TABLE ONLY treadle.limits ALTER COLUMN declared SET STATISTICS 0;
 ALTER TABLE ONLY treadle.limits ALTER COLUMN digest SET STATISTICS 0;
@@ -1316,7 +1248,6 @@ ALTER TABLE ONLY treadle.limits ALTER COLUMN former_digests SET STATISTICS 0;
 ALTER TABLE ONLY treadle.limits ALTER COLUMN declared_at SET STATISTICS 0;
 ALTER TABLE ONLY treadle.limits ALTER COLUMN changed_by SET STATISTICS 0;
 ALTER TABLE ONLY treadle.limits ALTER COLUMN changed_at SET STATISTICS 0;
-ALTER TABLE ONLY treadle.limits ALTER COLUMN when_full SET STATISTICS 0;
 
 COMMENT ON TABLE treadle.limits IS 'How many jobs may run at once, or start per period.';
 
@@ -1328,13 +1259,13 @@ COMMENT ON COLUMN treadle.limits.period IS 'Null: the limit is for jobs that run
 
 COMMENT ON COLUMN treadle.limits.burst IS 'How many may start at once after a quiet time, if there is a period. 1: evenly spaced.';
 
+COMMENT ON COLUMN treadle.limits.when_full IS 'The limit is for jobs that wait, and this is what happens when it is reached: refuse the new ones, or drop (cancel) the oldest. Null: it is for jobs that run or start.';
+
 COMMENT ON COLUMN treadle.limits.fair IS 'Not a limit: the values of "per" take turns, or if that is empty, the job types. With a period, it is about aging: so many of a hundred claims begin with jobs that have waited for longer than the period.';
 
 COMMENT ON COLUMN treadle.limits.declared IS 'Amount, period and burst as the code declares them. Null: not declared in code.';
 
 COMMENT ON COLUMN treadle.limits.changed_by IS 'Who changed the values at run time: then they stay when the code declares others. Null: nobody.';
-
-COMMENT ON COLUMN treadle.limits.when_full IS 'The limit is for jobs that wait, and this is what happens when it is reached: refuse the new ones, or drop (cancel) the oldest. Null: it is for jobs that run or start.';
 
 CREATE TABLE treadle.logs (
     job_id uuid NOT NULL,
@@ -1384,7 +1315,7 @@ WITH (fillfactor='10');
 
 COMMENT ON TABLE treadle.meter IS 'One row: up to when finished jobs are counted in minutes.';
 
-COMMENT ON COLUMN treadle.meter.summed_to IS 'Up to when "treadle".spans has the sums of "treadle".minutes. Null: none yet.';
+COMMENT ON COLUMN treadle.meter.summed_to IS 'Up to when spans has the sums of minutes. Null: none yet.';
 
 CREATE TABLE treadle.migrations (
     version integer NOT NULL,
@@ -1404,10 +1335,10 @@ CREATE TABLE treadle.minutes (
     errors bigint DEFAULT 0 NOT NULL,
     waited double precision DEFAULT 0 NOT NULL,
     waited_most double precision DEFAULT 0 NOT NULL,
+    waited_counts bigint[] DEFAULT '{}'::bigint[] NOT NULL,
     ran double precision DEFAULT 0 NOT NULL,
     ran_most double precision DEFAULT 0 NOT NULL,
-    waited_counts bigint[],
-    ran_counts bigint[],
+    ran_counts bigint[] DEFAULT '{}'::bigint[] NOT NULL,
     slowest_id uuid
 )
 WITH (fillfactor='70');
@@ -1418,9 +1349,9 @@ COMMENT ON COLUMN treadle.minutes.errors IS 'Failed attempts, including those th
 
 COMMENT ON COLUMN treadle.minutes.waited IS 'How long the completed jobs waited after they were due, in seconds, summed.';
 
-COMMENT ON COLUMN treadle.minutes.ran IS 'How long the completed jobs ran, in seconds, summed.';
+COMMENT ON COLUMN treadle.minutes.waited_counts IS 'How many of the completed jobs waited how long: one count for each bucket of time_buckets(), and one for longer times.';
 
-COMMENT ON COLUMN treadle.minutes.waited_counts IS 'How many of the completed jobs waited how long: one count for each bucket of time_buckets(), and one for longer times. Null: counted before these existed.';
+COMMENT ON COLUMN treadle.minutes.ran IS 'How long the completed jobs ran, in seconds, summed.';
 
 COMMENT ON COLUMN treadle.minutes.ran_counts IS 'How many of the completed jobs ran how long, in the same buckets.';
 
@@ -1468,14 +1399,14 @@ CREATE TABLE treadle.spans (
     errors bigint NOT NULL,
     waited double precision NOT NULL,
     waited_most double precision NOT NULL,
+    waited_counts bigint[] NOT NULL,
     ran double precision NOT NULL,
     ran_most double precision NOT NULL,
-    waited_counts bigint[] NOT NULL,
     ran_counts bigint[] NOT NULL,
     slowest_id uuid
 );
 
-COMMENT ON TABLE treadle.spans IS 'The rows of "treadle".minutes, summed over spans of step seconds: 300 for 7 hours, 900 for 25 hours, 7200 for 8 days. Workers add a span after it has ended.';
+COMMENT ON TABLE treadle.spans IS 'The rows of minutes, summed over spans of step seconds: 300 for 7 hours, 900 for 25 hours, 7200 for 8 days. Workers add a span after it has ended.';
 
 COMMENT ON COLUMN treadle.spans.at IS 'When the span begins.';
 
@@ -1553,22 +1484,22 @@ CREATE TABLE treadle.totals (
     cancelled bigint NOT NULL,
     errors bigint NOT NULL,
     waited double precision NOT NULL,
-    ran double precision NOT NULL,
     waited_counts bigint[] NOT NULL,
+    ran double precision NOT NULL,
     ran_counts bigint[] NOT NULL,
     counted_at timestamp with time zone NOT NULL
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0');
 
-COMMENT ON TABLE treadle.totals IS 'What has finished since the queue was created, by queue and type, as "treadle".minutes counts it. For metrics: these numbers do not decrease. Those of a type of which nothing has finished for 30 days are deleted.';
+COMMENT ON TABLE treadle.totals IS 'What has finished since the queue was created, by queue and type, as minutes counts it. For metrics: these numbers do not decrease. Those of a type of which nothing has finished for 30 days are deleted.';
 
 COMMENT ON COLUMN treadle.totals.errors IS 'Failed attempts, including those that were retried.';
 
 COMMENT ON COLUMN treadle.totals.waited IS 'How long the completed jobs waited after they were due, in seconds, summed.';
 
-COMMENT ON COLUMN treadle.totals.ran IS 'How long the completed jobs ran, in seconds, summed.';
-
 COMMENT ON COLUMN treadle.totals.waited_counts IS 'How many of the completed jobs waited how long: one count for each bucket of time_buckets(), and one for longer times.';
+
+COMMENT ON COLUMN treadle.totals.ran IS 'How long the completed jobs ran, in seconds, summed.';
 
 COMMENT ON COLUMN treadle.totals.ran_counts IS 'How many of the completed jobs ran how long, in the same buckets.';
 
@@ -1640,41 +1571,39 @@ COMMENT ON TABLE treadle.worker_versions IS 'The version of the application that
 
 CREATE TABLE treadle.workers (
     worker_id character varying(100) NOT NULL,
-    started_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    seen_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    lease interval,
-    lost_at timestamp with time zone,
+    version text,
+    host text,
+    pid integer,
     job_types character varying(50)[],
     queues character varying(50)[],
     concurrency integer,
-    host text,
-    pid integer,
-    version text,
     process_types character varying(50)[],
     children integer,
+    started_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    seen_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    lease interval,
     stuck_since timestamp with time zone,
     stuck_kind character varying(20),
     stuck_job uuid,
     stuck_job_type character varying(50),
     stuck_stack text,
+    stopped_children jsonb,
+    lost_at timestamp with time zone,
     lost_because text,
     jobs_given_back integer,
-    jobs_failed integer,
-    stopped_children jsonb
+    jobs_failed integer
 )
 WITH (fillfactor='50');
 
 COMMENT ON TABLE treadle.workers IS 'One row per worker. Heartbeats update it, so none is written per job.';
-
-COMMENT ON COLUMN treadle.workers.lease IS 'How long the worker may go without renewing before other workers get its jobs; null for heartbeats by hand.';
-
-COMMENT ON COLUMN treadle.workers.lost_at IS 'When the worker was declared lost. Its row is kept for a day, so that a claim of it that arrives late is found.';
 
 COMMENT ON COLUMN treadle.workers.version IS 'The version of Treadle that the worker runs.';
 
 COMMENT ON COLUMN treadle.workers.process_types IS 'Those of its job types that run in child processes and do not count towards concurrency.';
 
 COMMENT ON COLUMN treadle.workers.children IS 'How many jobs run in child processes at once; concurrency is for the other jobs.';
+
+COMMENT ON COLUMN treadle.workers.lease IS 'How long the worker may go without renewing before other workers get its jobs; null for heartbeats by hand.';
 
 COMMENT ON COLUMN treadle.workers.stuck_since IS 'When its event loop last ran, if that is some seconds ago although its lease is renewed. Null: it runs. See report_stuck().';
 
@@ -1684,13 +1613,15 @@ COMMENT ON COLUMN treadle.workers.stuck_job IS 'The job that blocks its event lo
 
 COMMENT ON COLUMN treadle.workers.stuck_stack IS 'Where its event loop is blocked, if it is known.';
 
+COMMENT ON COLUMN treadle.workers.stopped_children IS 'Its child processes that were stopped, by a signal or a debugger, with the job that each one runs. Null: none. See report_stopped_children().';
+
+COMMENT ON COLUMN treadle.workers.lost_at IS 'When the worker was declared lost. Its row is kept for a day, so that a claim of it that arrives late is found.';
+
 COMMENT ON COLUMN treadle.workers.lost_because IS 'Why it was declared lost.';
 
 COMMENT ON COLUMN treadle.workers.jobs_given_back IS 'How many of its jobs were pending again when it was lost.';
 
 COMMENT ON COLUMN treadle.workers.jobs_failed IS 'How many of its jobs ended when it was lost, because they have crashed too often or have no attempts left.';
-
-COMMENT ON COLUMN treadle.workers.stopped_children IS 'Its child processes that were stopped, by a signal or a debugger, with the job that each one runs. Null: none. See report_stopped_children().';
 
 ALTER TABLE ONLY treadle.audit
     ADD CONSTRAINT audit_pkey PRIMARY KEY (id);
@@ -1742,9 +1673,6 @@ ALTER TABLE ONLY treadle.functions
 
 ALTER TABLE ONLY treadle.grouped_errors
     ADD CONSTRAINT grouped_errors_pkey PRIMARY KEY (job_id, failed_at);
-
-ALTER TABLE ONLY treadle.horizon
-    ADD CONSTRAINT horizon_pkey PRIMARY KEY (only_row);
 
 ALTER TABLE ONLY treadle.jobs
     ADD CONSTRAINT jobs_pkey PRIMARY KEY (id);
@@ -1814,9 +1742,6 @@ ALTER TABLE ONLY treadle.totals
 
 ALTER TABLE ONLY treadle.unique_periods
     ADD CONSTRAINT unique_periods_pkey PRIMARY KEY (job_type, unique_key, slot);
-
-ALTER TABLE treadle.jobs
-    ADD CONSTRAINT valid_partition CHECK ((((partition)::text = ''::text) OR (jsonb_typeof((partition)::jsonb) = 'object'::text))) NOT VALID;
 
 ALTER TABLE ONLY treadle.worker_concurrency
     ADD CONSTRAINT worker_concurrency_pkey PRIMARY KEY (worker_id);
