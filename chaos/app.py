@@ -1,7 +1,4 @@
-"""The application that the workers run. The payload tells a handler what to do; the handler records what it did.
-
-The upgrade storm also runs this module on the previous version of Treadle, so use only API that both versions have.
-"""
+"""The application that the workers run. The payload tells a handler what to do; the handler records what it did."""
 
 import asyncio
 import os
@@ -116,32 +113,30 @@ def pay(job: Job, token: str, seconds: float, exclusive: list[str], ending: dict
         return None
 
 
-MODERN = hasattr(treadle, "Limit")
+@app.job(backoff=SHORT_BACKOFF, limit=treadle.Limit(1, per="tenant"), fair_by="tenant")
+async def limited(
+    job: Job, tenant: str, token: str, seconds: float, exclusive: list[str], ending: dict[str, Any]
+) -> dict[str, int]:
+    """One at a time of each tenant, in any order."""
+    with recorded_run(job, token, [*exclusive, f"limit {tenant}"]):
+        await asyncio.sleep(seconds)
+        return decide(job, **ending)
 
-if MODERN:
 
-    @app.job(backoff=SHORT_BACKOFF, limit=treadle.Limit(1, per="tenant"), fair_by="tenant")
-    async def limited(
-        job: Job, tenant: str, token: str, seconds: float, exclusive: list[str], ending: dict[str, Any]
+def _other(name: str) -> Any:
+    @app.job(name=name, backoff=SHORT_BACKOFF)
+    async def other(
+        job: Job, token: str, seconds: float, exclusive: list[str], ending: dict[str, Any]
     ) -> dict[str, int]:
-        """One at a time of each tenant, in any order."""
-        with recorded_run(job, token, [*exclusive, f"limit {tenant}"]):
+        with recorded_run(job, token, exclusive):
             await asyncio.sleep(seconds)
             return decide(job, **ending)
 
-    def _other(name: str) -> Any:
-        @app.job(name=name, backoff=SHORT_BACKOFF)
-        async def other(
-            job: Job, token: str, seconds: float, exclusive: list[str], ending: dict[str, Any]
-        ) -> dict[str, int]:
-            with recorded_run(job, token, exclusive):
-                await asyncio.sleep(seconds)
-                return decide(job, **ending)
+    return other
 
-        return other
 
-    # With those above, ten job types.
-    OTHERS = [_other(f"other_{n}") for n in range(4)]
+# With those above, ten job types.
+OTHERS = [_other(f"other_{n}") for n in range(4)]
 
 
 ACCEPTED: dict[type[events.JobEvent], str] = {
@@ -155,7 +150,7 @@ ACCEPTED: dict[type[events.JobEvent], str] = {
 
 @app.on(events.JobEvent)
 def note_outcome(event: events.JobEvent) -> None:
-    known = {"id": str(event.job_id), "lease": getattr(event, "lease", None), "worker": event.worker_id}
+    known = {"id": str(event.job_id), "lease": event.lease, "worker": event.worker_id}
     if type(event) in ACCEPTED:
         ledger.note("accepted", **known, outcome=ACCEPTED[type(event)])
     elif isinstance(event, events.LeaseWasLost):

@@ -229,8 +229,6 @@ def _outcomes(history: History, rows: dict[str, Row], tables: Tables) -> Iterato
         job_id, lease, outcome = record["id"], record["lease"], record["outcome"]
         if outcome in FINISHED:
             finals[job_id].append(f"{outcome} under lease number {lease}")
-        if lease is None:  # the previous version does not report it
-            continue
         by_claim[job_id, lease].append(outcome)
         row = rows.get(job_id)
         if row is None or row.status not in FINISHED:

@@ -1,8 +1,6 @@
 """Enqueues jobs in every supported way until SIGTERM: `python -m chaos.load --seed 7`.
 
 Each job carries a token, so that the checker recognizes a job whose enqueue got no reply.
-
-The upgrade storm also runs this module on the previous version of Treadle, so use only API that both versions have.
 """
 
 import argparse
@@ -17,17 +15,13 @@ from uuid import UUID, uuid4
 
 import psycopg
 
-from chaos import app as app_module
-from chaos.app import MODERN, app, in_child_process, ledger, never_checks, on_event_loop, on_thread, pay
+from chaos.app import OTHERS, app, in_child_process, ledger, limited, never_checks, on_event_loop, on_thread, pay
+from treadle.words.after import After, ok_to_fail
 
 Call: TypeAlias = dict[str, Any]
 
-KINDS = [on_event_loop, on_thread, never_checks, in_child_process, pay]
-WEIGHTS = [60, 18, 2, 8, 12]
-if MODERN:
-    from treadle.words.after import After, ok_to_fail
-
-    KINDS, WEIGHTS = [*KINDS, app_module.limited, *app_module.OTHERS], [*WEIGHTS, 10, 5, 5, 5, 5]
+KINDS = [on_event_loop, on_thread, never_checks, in_child_process, pay, limited, *OTHERS]
+WEIGHTS = [60, 18, 2, 8, 12, 10, 5, 5, 5, 5]
 # Many lanes: some jobs have a priority and a queue that hardly any other has.
 RARE_PRIORITIES, RARE_QUEUES = 50, 40
 KEYS, UNIQUES, TENANTS = 12, 6, 5
@@ -151,18 +145,18 @@ class Load:
         elif unique and rng.random() < 0.1:
             options["unique"] = f"u{rng.randrange(UNIQUES)}"
             exclusive = [f"unique {function.name} {options['unique']}"]
-        elif unique and MODERN and rng.random() < 0.1:
+        elif unique and rng.random() < 0.1:
             # Two of them may run at once: the claim of the first makes room for the second.
             options |= {"unique": f"p{rng.randrange(UNIQUES)}", "while_": "pending"}
-        if MODERN and rng.random() < 0.05:
+        if rng.random() < 0.05:
             options["expires"] = "30d"  # longer than jumps of the clock
         if rng.random() < 0.2:
             options["delay"] = round(rng.uniform(0, 1.5), 2)
         if rng.random() < 0.3:
             options["priority"] = rng.choice([30, 150])
-        if MODERN and rng.random() < 0.1:
+        if rng.random() < 0.1:
             options |= {"priority": rng.randrange(RARE_PRIORITIES), "queue": f"q{rng.randrange(RARE_QUEUES)}"}
-        if MODERN and "unique" not in options and self._recent and rng.random() < 0.15:
+        if "unique" not in options and self._recent and rng.random() < 0.15:
             recent = list(self._recent)
             chosen = rng.sample(recent, min(len(recent), rng.choice([1, 1, 2, 5])))
             options["after"] = [ok_to_fail(each) if rng.random() < 0.5 else each for each in chosen]

@@ -46,8 +46,6 @@ class Scene:
         self.ledger = Ledger(folder / "ledger")
         self.ledger.folder.mkdir(parents=True)
         self.settings = SETTINGS | ({} if fsync else QUICK)
-        self.empty = False
-        """Whether the server starts without a schema."""
         self.server_folder: Path | None = None
         self.server_environment: dict[str, str] = {}
         self.environment: dict[str, str] = {}
@@ -68,7 +66,7 @@ class Scene:
 
     def start_server(self) -> None:
         folder = self.server_folder or self.folder / "server"
-        self.server = Server(folder, self.settings, empty=self.empty, environment=self.server_environment)
+        self.server = Server(folder, self.settings, environment=self.server_environment)
         self.stack.callback(self.server.close)
         with self.server.connect() as connection:
             connection.execute(TABLES.encode())

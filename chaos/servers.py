@@ -31,7 +31,6 @@ class Server:
         folder: Path,
         settings: dict[str, str] = QUICK,
         *,
-        empty: bool = False,
         environment: Mapping[str, str] | None = None,
     ) -> None:
         """`environment` is for the server alone."""
@@ -40,8 +39,7 @@ class Server:
         self._environment = environment or {}
         with _added_to_environment(self._environment):
             self.url = embedded_url(folder, settings=settings, quiet=True)
-        if not empty:
-            migrate(self.url)
+        migrate(self.url)
 
     def connect(self) -> Connection[Any]:
         return psycopg.connect(self.url, autocommit=True, options="-c search_path=treadle,public")
@@ -84,14 +82,12 @@ def _added_to_environment(variables: Mapping[str, str]) -> Iterator[None]:
 
 
 @contextmanager
-def serving(
-    settings: dict[str, str] = QUICK, *, empty: bool = False, environment: Mapping[str, str] | None = None
-) -> Iterator[Server]:
+def serving(settings: dict[str, str] = QUICK, *, environment: Mapping[str, str] | None = None) -> Iterator[Server]:
     """Start a server in a temporary folder, whose path is short enough for a socket."""
     folder = Path(tempfile.mkdtemp(prefix="treadle-chaos-"))
     folder.chmod(0o711)
     try:
-        yield Server(folder, settings, empty=empty, environment=environment)
+        yield Server(folder, settings, environment=environment)
     finally:
         leave(folder)
         shutil.rmtree(folder)

@@ -1,59 +1,34 @@
-"""A rolling upgrade: the schema is migrated while the previous version runs, then its processes are replaced.
+"""A rolling upgrade: the schema is migrated while this version runs, then its processes are replaced by the next one.
 
-The previous version is 0.1.0, with schema 5, kept as an archive (see decision 21). The storm shows that its workers
-and producers keep working during and after the migration, next to new ones, although functions were renamed, and that
-nothing is lost.
+The next version is made by the storm: see next_version.py. The storm shows that workers and producers of this version
+keep working during and after the migration, next to new ones, and that nothing is lost.
 
-Then the schema is said to be that of a version to come, whose migration is compatible. Processes of this version, which
-are started after it, work on: a rolling deploy of that version, or a roll-back of its package.
+The migration is compatible. So at the end processes of both versions are started on the newer schema: a roll-back of
+the package, and another try.
 """
 
 import signal
-import tarfile
 from pathlib import Path
 from random import Random
 
+from chaos.next_version import VERSION, write_next_version
 from chaos.scene import Scene
 from chaos.storms.storm import Storm
-from treadle import migrate
-
-ARCHIVE = Path(__file__).parent.parent / "previous.tar.xz"
-SCHEMA = 5
-
-
-def unpack_previous(folder: Path) -> None:
-    """The sources of the previous version."""
-    with tarfile.open(ARCHIVE) as archive:
-        # Not as an argument: Python 3.11.2, of Debian 12, does not have it.
-        archive.extraction_filter = getattr(tarfile, "data_filter", None)
-        archive.extractall(folder)  # noqa: S202
 
 
 class Upgrade(Storm):
     name = "upgrade"
-    about = "a rolling upgrade from the previous schema, under load"
+    about = "a rolling upgrade to the next schema, under load"
     every = (2.0, 4.0)
 
-    def before_server(self, scene: Scene) -> None:
-        scene.empty = True
-        self._steps = 0
-
     def before_workers(self, scene: Scene) -> None:
-        old = scene.folder / "previous"
-        unpack_previous(old)
-        scene.environment["PYTHONPATH"] = str(old / "src")
-        scene.run_python("-m", "treadle", "migrate")
-        with scene.server.connect() as connection:
-            (version,) = connection.execute("select max(version) from treadle.migrations").fetchone() or (0,)
-            if version != SCHEMA:
-                raise AssertionError(f"expected the previous version to create schema {SCHEMA}, got {version}")
+        self._steps = 0
+        write_next_version(self._folder(scene))
 
     def inject(self, scene: Scene, rng: Random) -> None:
         self._steps += 1
         if self._steps == 1:
-            scene.ledger.note("fault", did="migration")
-            migrate(scene.server.url)
-            scene.environment.pop("PYTHONPATH")
+            self._migrate(scene)
         elif self._steps - 2 < len(scene.workers):
             old = scene.workers[self._steps - 2]
             if old is not None:
@@ -65,19 +40,31 @@ class Upgrade(Storm):
                 scene.ledger.note("fault", did="deploy of a producer")
                 producer.send_signal(signal.SIGTERM)
         else:
-            self._run_on_newer_schema(scene, rng)
+            self._restart_either_version(scene, rng)
 
-    def _run_on_newer_schema(self, scene: Scene, rng: Random) -> None:
+    def _folder(self, scene: Scene) -> Path:
+        return scene.folder / "next"
+
+    def _migrate(self, scene: Scene) -> None:
+        scene.ledger.note("fault", did="migration")
+        scene.environment["PYTHONPATH"] = str(self._folder(scene))
+        scene.run_python("-m", "treadle", "migrate")
         with scene.server.connect() as connection:
-            connection.execute(
-                "insert into treadle.migrations (version, name) values (998, '0998_next.compatible.sql')"
-                " on conflict do nothing"
-            )
+            (version,) = connection.execute("select max(version) from treadle.migrations").fetchone() or (0,)
+            if version != VERSION:
+                raise AssertionError(f"expected the next version to create schema {VERSION}, got {version}")
+
+    def _restart_either_version(self, scene: Scene, rng: Random) -> None:
+        older = rng.random() < 0.5
+        if older:
+            scene.environment.pop("PYTHONPATH", None)
+        else:
+            scene.environment["PYTHONPATH"] = str(self._folder(scene))
         worker = rng.choice(scene.workers)
         if worker is not None:
-            scene.ledger.note("fault", did="restart on a newer schema")
+            scene.ledger.note("fault", did=f"restart of {'this' if older else 'the next'} version")
             worker.terminate()
 
     def end(self, scene: Scene) -> None:
-        if scene.environment.pop("PYTHONPATH", None):
-            migrate(scene.server.url)
+        if not self._steps:
+            self._migrate(scene)

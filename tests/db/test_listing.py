@@ -164,7 +164,9 @@ def test_every_filter_works_with_every_status(queue: JobQueue, database: Databas
             assert set(found) == expected, (status, chosen)
 
 
-@pytest.mark.parametrize("status", ["completed", "failed", "cancelled", "claimed", "running", "pending", "blocked", None])
+@pytest.mark.parametrize(
+    "status", ["completed", "failed", "cancelled", "claimed", "running", "pending", "blocked", None]
+)
 @pytest.mark.parametrize("look", [7, 20_000])
 def test_pages_neither_skip_nor_repeat_among_ties(
     connection: Connection[Any],

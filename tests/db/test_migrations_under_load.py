@@ -5,15 +5,16 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Self
 
 import psycopg
 import pytest
+from chaos.next_version import MIGRATION, VERSION, write_next_version
 from chaos.processes import ROOT
-from chaos.storms.upgrade import SCHEMA
 
-from tests.support.old_schemas import create_old_schema
+from tests.support.next_version import environment_of, sql_of
 from treadle import JobQueue, migrate
 
 CLAIMERS = 3
@@ -67,31 +68,36 @@ def forget_functions(url: str) -> None:
         connection.execute("truncate treadle.functions")
 
 
-@pytest.mark.parametrize("start", ["version 0.1.0", "functions"])
-def test_nobody_notices_a_migration_behind_a_long_reader(empty_url: str, tmp_path: Path, start: str) -> None:
-    if start == "functions":
-        migrate(empty_url)
-        forget_functions(empty_url)
-    else:
-        create_old_schema(empty_url, tmp_path)
-    with psycopg.connect(empty_url) as reader, Load(empty_url) as load:
+@pytest.fixture(scope="module")
+def next_version(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("next")
+    write_next_version(folder)
+    return folder
+
+
+@pytest.mark.parametrize("change", ["a new version", "functions"])
+def test_nobody_notices_a_migration_behind_a_long_reader(own_url: str, next_version: Path, change: str) -> None:
+    if change == "functions":
+        forget_functions(own_url)
+    version = sql_of(next_version) if change == "a new version" else nullcontext()
+    with version, psycopg.connect(own_url) as reader, Load(own_url) as load:
         time.sleep(BEFORE_SECONDS)
         began = time.monotonic()
         reader.execute("select from treadle.jobs")
         end_reader = threading.Timer(READER_SECONDS, reader.rollback)
         end_reader.start()
-        assert migrate(empty_url)
+        assert migrate(own_url)
         ended = time.monotonic()
         end_reader.join()
         time.sleep(0.2)
     before = [each for each in load.rounds if each[0] < began]
     during = [each for each in load.rounds if began <= each[0] < ended]
     rate = len(during) / (ended - began) / (len(before) / BEFORE_SECONDS)
-    print(f"{start}: {ended - began:.1f} s, longest wait {max(d for _, d in during):.3f} s, rate {rate:.2f}")
+    print(f"{change}: {ended - began:.1f} s, longest wait {max(d for _, d in during):.3f} s, rate {rate:.2f}")
     # A call of claim_jobs() that waits while the table gets a column expected rows without it: documented. It gets one
     # before the migration, others with it.
     mismatches = [error for error in load.errors if isinstance(error, psycopg.errors.DatatypeMismatch)]
-    assert len(load.errors) == len(mismatches) <= (2 * CLAIMERS if start == "version 0.1.0" else 0)
+    assert len(load.errors) == len(mismatches) <= (2 * CLAIMERS if change == "a new version" else 0)
     assert ended - began >= READER_SECONDS, "it waited for the reader"
     # On a machine that has no time for them, claims wait without a migration, too.
     usual = max(seconds for _, seconds in before)
@@ -99,13 +105,13 @@ def test_nobody_notices_a_migration_behind_a_long_reader(empty_url: str, tmp_pat
 
 
 KILLED = """
-import os, sys
+import itertools, os, sys
 import psycopg
 from treadle.db import migrations
 
-url, *statements = sys.argv[1:]
+url = sys.argv[1]
 execute = psycopg.Connection.execute
-for left in map(int, statements):
+for left in itertools.count():
     process = os.fork()
     if process == 0:
         def count(self, *args, **kwargs):
@@ -117,29 +123,46 @@ for left in map(int, statements):
         psycopg.Connection.execute = count
         migrations.migrate(url)
         os._exit(0)
-    print(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]))
+    code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
     with psycopg.connect(url) as connection:
-        print(*connection.execute("select max(version) from treadle.migrations").fetchone())
+        print(code, *connection.execute("select max(version) from treadle.migrations").fetchone())
+    if code == 0:
+        break
 """
 
 
-def test_a_migration_that_is_killed_at_any_statement_leaves_nothing_behind(empty_url: str, tmp_path: Path) -> None:
-    create_old_schema(empty_url, tmp_path)
-    # The statements come one after the other in a single transaction, so not every one of the hundreds is tried.
-    statements = [3, 5, 7, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 20, 22, 24, 27, 30, 35, 60, 150]
-    command = [sys.executable, "-c", KILLED, empty_url, *map(str, statements)]
-    done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
-    assert done.stdout.split() == ["-9", str(SCHEMA)] * len(statements)
-    migrate(empty_url)
-    JobQueue(empty_url).close()
+def test_a_migration_that_is_killed_at_any_statement_leaves_nothing_behind(own_url: str, next_version: Path) -> None:
+    command = [sys.executable, "-c", KILLED, own_url]
+    done = subprocess.run(
+        command, cwd=ROOT, check=True, capture_output=True, text=True, env=environment_of(next_version)
+    )
+    *killed, last = done.stdout.splitlines()
+    assert len(killed) > 20
+    assert set(killed) == {"-9 1"}
+    assert last == f"0 {VERSION}"
+    with sql_of(next_version):
+        assert migrate(own_url) == []
+        JobQueue(own_url).close()
 
 
-def test_eight_migrations_at_once_upgrade_an_old_schema_once(empty_url: str, tmp_path: Path) -> None:
-    create_old_schema(empty_url, tmp_path)
-    with ThreadPoolExecutor(8) as pool:
-        results = list(pool.map(migrate, [empty_url] * 8))
-    assert sorted(map(bool, results)) == [False] * 7 + [True]
-    JobQueue(empty_url).close()
+def test_eight_migrations_at_once_upgrade_a_schema_once(own_url: str, next_version: Path) -> None:
+    with sql_of(next_version):
+        with ThreadPoolExecutor(8) as pool:
+            results = list(pool.map(migrate, [own_url] * 8))
+        (applied,) = filter(None, results)
+        assert applied == [MIGRATION, "job_region()", "tick()", "change_job()"]
+        JobQueue(own_url).close()
+
+
+def test_processes_of_the_version_before_start_on_the_next_schema(own_url: str, next_version: Path) -> None:
+    """The migration is compatible: a rolling deploy, and a roll-back of the package."""
+    with sql_of(next_version):
+        assert migrate(own_url)
+    assert migrate(own_url) == []
+    with JobQueue(own_url, "worker-1") as queue:
+        queue.enqueue("a")
+        (job,) = queue.claim(["a"])
+        queue.complete(job)
 
 
 def test_a_changed_function_needs_no_lock(empty_url: str) -> None:

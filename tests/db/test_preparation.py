@@ -9,25 +9,26 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from importlib.resources import files
 from pathlib import Path
 from shutil import which
 from typing import Any
 
 import psycopg
 import pytest
+from chaos.next_version import MIGRATION, write_next_version
 from chaos.servers import bouncer
 from psycopg import Connection, IsolationLevel
 from psycopg.conninfo import conninfo_to_dict
 
-from tests.conftest import SERVER
+from tests.conftest import SERVER, TEMPLATE
 from tests.support.databases import create_database
-from tests.support.old_schemas import create_old_schema
+from tests.support.next_version import environment_of, sql_of
 from tests.support.strangers import create_lookalikes, drop_stranger, was_called
 from treadle import SchemaError, migrate
 from treadle.db import preparation, table_locks
 from treadle.db.migrations import migration_files, migration_sql
 from treadle.db.preparation import Column, Index, Preparation, preparations, prepare
+from treadle.db.query import sql_names
 from treadle.db.setup_connection import connect
 
 ROWS = 200
@@ -41,18 +42,38 @@ needs_pgbouncer = pytest.mark.skipif(which("pgbouncer") is None, reason="pgbounc
 
 
 @pytest.fixture(scope="module")
-def old_template(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The name of a database with the schema of version 0.1.0 and some jobs."""
+def next_version(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a version whose migration prepares a column and an index."""
+    folder = tmp_path_factory.mktemp("next")
+    write_next_version(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def new_indexes(next_version: Path) -> list[Any]:
+    """Those of a new schema of that version."""
     for url in create_database(os.environ[SERVER], "template0"):
-        create_old_schema(url, tmp_path_factory.mktemp("old"))
+        with sql_of(next_version):
+            migrate(url)
+        with psycopg.connect(url) as connection:
+            return connection.execute(INDEXES).fetchall()
+    raise AssertionError("unreachable")
+
+
+@pytest.fixture(scope="module")
+def old_template() -> Iterator[str]:
+    """The name of a database with the schema of this version and some jobs."""
+    for url in create_database(os.environ[SERVER], os.environ[TEMPLATE]):
         with psycopg.connect(url) as connection:
             connection.execute(f"insert into treadle.jobs (job_type) select 'a' from generate_series(1, {ROWS})")
         yield str(conninfo_to_dict(url)["dbname"])
 
 
 @pytest.fixture
-def old_url(server_url: str, old_template: str) -> Iterator[str]:
-    yield from create_database(server_url, old_template)
+def old_url(server_url: str, old_template: str, next_version: Path) -> Iterator[str]:
+    """A database to upgrade to the next version."""
+    with sql_of(next_version):
+        yield from create_database(server_url, old_template)
 
 
 @pytest.fixture
@@ -82,7 +103,7 @@ def steps() -> list[Preparation]:
 
 
 def index_ids(monitor: Connection[Any]) -> set[int]:
-    rows = monitor.execute("select oid from pg_class where relname ~ '^idx_jobs_(partition|claimable)$'").fetchall()
+    rows = monitor.execute("select oid from pg_class where relname ~ '^idx_jobs_(region|claimable)$'").fetchall()
     return {oid for (oid,) in rows}
 
 
@@ -97,33 +118,33 @@ def leave_invalid_index(url: str, monitor: Connection[Any], snapshot: Connection
                 with pytest.raises(psycopg.errors.QueryCanceled):
                     connection.execute(step.sql.encode())
     snapshot.rollback()
-    assert ("idx_jobs_partition", False) in [row[:2] for row in monitor.execute(INDEXES)]
+    assert ("idx_jobs_region", False) in [row[:2] for row in monitor.execute(INDEXES)]
 
 
-def assert_upgraded(monitor: Connection[Any], new_url: str) -> None:
+def assert_upgraded(monitor: Connection[Any], new_indexes: list[Any]) -> None:
     """All indexes are valid, and those of a new schema."""
-    with psycopg.connect(new_url) as new:
-        expected = new.execute(INDEXES).fetchall()
-    assert monitor.execute(INDEXES).fetchall() == expected
-    assert all(valid for _, valid, _ in expected)
+    assert monitor.execute(INDEXES).fetchall() == new_indexes
+    assert all(valid for _, valid, _ in new_indexes)
+    assert any("region" in definition for _, _, definition in new_indexes)
 
 
-def test_every_file_belongs_to_a_migration_and_a_new_schema_needs_none(
-    empty_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    names = {path.name for path in files("treadle").joinpath("sql/migrations").iterdir()}
+def test_every_file_belongs_to_a_migration() -> None:
+    names = set(sql_names("migrations"))
     before = {name for name in names if name.endswith(preparation.BEFORE)}
-    assert before
     assert {name.replace(preparation.BEFORE, ".sql") for name in before} <= names - before
-    assert not before & {name for _, name in migration_files()}
-    assert {type(step) for step in steps()} == {Column, Index}
-    assert "concurrently" not in migration_sql(empty_url)
+
+
+def test_a_new_schema_needs_no_preparation(empty_url: str, next_version: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preparation, "_prepare", lambda *_: pytest.fail("a new schema was prepared"))
-    assert migrate(empty_url)
+    with sql_of(next_version):
+        assert not {name for _, name in migration_files() if name.endswith(preparation.BEFORE)}
+        assert {type(step) for step in steps()} == {Column, Index}
+        assert "concurrently" not in migration_sql(empty_url)
+        assert MIGRATION in migrate(empty_url)
 
 
 def test_writers_go_on_while_the_build_waits_for_an_older_one(
-    old_url: str, url: str, monitor: Connection[Any], caplog: pytest.LogCaptureFixture
+    old_url: str, new_indexes: list[Any], monitor: Connection[Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     monitor.execute(next(step.sql for step in steps() if isinstance(step, Column)).encode())
     with psycopg.connect(old_url) as writer, ThreadPoolExecutor() as pool, caplog.at_level(logging.INFO, "treadle"):
@@ -138,41 +159,46 @@ def test_writers_go_on_while_the_build_waits_for_an_older_one(
             assert monitor.execute("select from treadle.claim_jobs('w', '{newer}', 1)").fetchall()
         assert not run.done()
         writer.commit()
-        assert "0014_limits.sql" in run.result(30)
-    assert caplog.text.count("waiting for transactions that are older than the new index idx_jobs_partition") == 1
+        assert MIGRATION in run.result(30)
+    assert caplog.text.count("waiting for transactions that are older than the new index idx_jobs_region") == 1
     assert f": pid {pid} (idle in transaction for " in caplog.text
-    assert_upgraded(monitor, url)
+    assert_upgraded(monitor, new_indexes)
 
 
-def test_the_command_says_what_it_waits_for(old_url: str, snapshot: Connection[Any], monitor: Connection[Any]) -> None:
+def test_the_command_says_what_it_waits_for(old_url: str, snapshot: Connection[Any], next_version: Path) -> None:
     command = [sys.executable, "-m", "treadle", "migrate", "--database-url", old_url]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment_of(next_version)
+    ) as process:
         assert process.stderr is not None
         line = process.stderr.readline()
         snapshot.rollback()
         output, _ = process.communicate(timeout=60)
     pid = snapshot.info.backend_pid
-    assert line.startswith(
-        f"waiting for transactions that are older than the new index idx_jobs_partition: pid {pid} ("
-    )
-    assert "0014_limits.sql" in output
+    assert line.startswith(f"waiting for transactions that are older than the new index idx_jobs_region: pid {pid} (")
+    assert MIGRATION in output
     assert process.returncode == 0
 
 
 def test_a_build_that_was_cancelled_is_repeated(
-    old_url: str, url: str, monitor: Connection[Any], snapshot: Connection[Any]
+    old_url: str, new_indexes: list[Any], monitor: Connection[Any], snapshot: Connection[Any]
 ) -> None:
     leave_invalid_index(old_url, monitor, snapshot)
     assert migrate(old_url)
-    assert_upgraded(monitor, url)
+    assert_upgraded(monitor, new_indexes)
 
 
 def test_the_build_of_a_run_that_was_killed_is_awaited(
-    old_url: str, url: str, monitor: Connection[Any], snapshot: Connection[Any], caplog: pytest.LogCaptureFixture
+    old_url: str,
+    new_indexes: list[Any],
+    monitor: Connection[Any],
+    snapshot: Connection[Any],
+    next_version: Path,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Its statement goes on. Until it has ended, the index is not valid, and must not be dropped."""
     command = [sys.executable, "-c", f"from treadle import migrate; migrate({old_url!r})"]
-    with subprocess.Popen(command) as killed:
+    with subprocess.Popen(command, env=environment_of(next_version)) as killed:
         until_building(monitor)
         killed.send_signal(signal.SIGKILL)
     built = index_ids(monitor)
@@ -184,11 +210,11 @@ def test_the_build_of_a_run_that_was_killed_is_awaited(
         assert run.result(60)
     assert "waiting for another session that builds an index on treadle.jobs: pid " in caplog.text
     assert index_ids(monitor) < built
-    assert_upgraded(monitor, url)
+    assert_upgraded(monitor, new_indexes)
 
 
 def test_eight_runs_at_once_build_the_index_once(
-    old_url: str, url: str, monitor: Connection[Any], snapshot: Connection[Any]
+    old_url: str, new_indexes: list[Any], monitor: Connection[Any], snapshot: Connection[Any]
 ) -> None:
     with ThreadPoolExecutor(8) as pool:
         runs = [pool.submit(migrate, old_url) for _ in range(8)]
@@ -198,12 +224,12 @@ def test_eight_runs_at_once_build_the_index_once(
         snapshot.rollback()
         assert sorted(bool(run.result(60)) for run in runs) == [False] * 7 + [True]
     assert index_ids(monitor) < built
-    assert_upgraded(monitor, url)
+    assert_upgraded(monitor, new_indexes)
 
 
 @needs_pgbouncer
 def test_behind_a_pooler_eight_runs_build_the_index_once(
-    old_url: str, url: str, monitor: Connection[Any], snapshot: Connection[Any], project_folder: Path
+    old_url: str, new_indexes: list[Any], monitor: Connection[Any], snapshot: Connection[Any], project_folder: Path
 ) -> None:
     with bouncer(old_url, project_folder, "transaction") as pooled_url, ThreadPoolExecutor(8) as pool:
         runs = [pool.submit(migrate, pooled_url) for _ in range(8)]
@@ -213,7 +239,7 @@ def test_behind_a_pooler_eight_runs_build_the_index_once(
         assert sorted(bool(run.result(60)) for run in runs) == [False] * 7 + [True]
         with psycopg.connect(pooled_url) as pooled:
             assert pooled.execute("show search_path").fetchone() == ('"$user", public',)
-    assert_upgraded(monitor, url)
+    assert_upgraded(monitor, new_indexes)
 
 
 def set_timeouts(monitor: Connection[Any]) -> None:
@@ -224,7 +250,7 @@ def set_timeouts(monitor: Connection[Any]) -> None:
 
 
 def test_the_timeouts_of_the_role_do_not_end_the_build(
-    old_url: str, url: str, monitor: Connection[Any], snapshot: Connection[Any]
+    old_url: str, new_indexes: list[Any], monitor: Connection[Any], snapshot: Connection[Any]
 ) -> None:
     set_timeouts(monitor)
     with ThreadPoolExecutor() as pool:
@@ -233,22 +259,20 @@ def test_the_timeouts_of_the_role_do_not_end_the_build(
         time.sleep(2.5)
         snapshot.rollback()
         assert run.result(60)
-    assert_upgraded(monitor, url)
+    assert_upgraded(monitor, new_indexes)
 
 
 @needs_pgbouncer
 def test_a_timeout_that_a_pooler_does_not_let_us_change_is_explained(
-    old_url: str, url: str, monitor: Connection[Any], snapshot: Connection[Any], project_folder: Path
+    old_url: str, new_indexes: list[Any], monitor: Connection[Any], snapshot: Connection[Any], project_folder: Path
 ) -> None:
     set_timeouts(monitor)
     with bouncer(old_url, project_folder, "transaction") as pooled_url:
-        with pytest.raises(
-            SchemaError, match=r"idx_jobs_partition was not built within statement_timeout and .* a URL"
-        ):
+        with pytest.raises(SchemaError, match=r"idx_jobs_region was not built within statement_timeout and .* a URL"):
             migrate(pooled_url)
     snapshot.rollback()
     assert migrate(old_url)
-    assert_upgraded(monitor, url)
+    assert_upgraded(monitor, new_indexes)
 
 
 def test_a_prepared_table_is_not_locked_again(
@@ -264,7 +288,7 @@ def test_a_prepared_table_is_not_locked_again(
         assert monitor.execute("select oid, xmin::text from pg_class order by oid").fetchall() == before
         assert "concurrently" not in migration_sql(old_url)
         # Nor for the column, if only the index is missing.
-        monitor.execute("drop index treadle.idx_jobs_partition")
+        monitor.execute("drop index treadle.idx_jobs_region")
         monkeypatch.setattr(table_locks, "TRIES", 1)
         other.execute("lock table treadle.jobs in access share mode")
         prepare(connection, old_url, "treadle", steps())
@@ -281,35 +305,35 @@ def test_a_prepared_claim_works_after_the_column_was_added(old_url: str, monitor
 
 
 def test_the_script_prepares_the_table_first(
-    old_url: str, url: str, monitor: Connection[Any], snapshot: Connection[Any]
+    old_url: str, new_indexes: list[Any], monitor: Connection[Any], snapshot: Connection[Any]
 ) -> None:
     script = migration_sql(old_url)
     before, _, transaction = script.rpartition("begin;\n")
     assert "outside of any\n-- transaction" in before
-    assert before.index("add column if not exists partition") < before.index("create index concurrently")
+    assert before.index("add column if not exists region") < before.index("create index concurrently")
     assert "concurrently" not in transaction
     assert "drop index concurrently" not in before
     leave_invalid_index(old_url, monitor, snapshot)
     with connect(old_url) as connection, pytest.raises(psycopg.Error, match="was not built completely; run: treadle"):
         connection.execute(f"begin;\n{transaction}".encode())
     script = migration_sql(old_url)
-    assert "add column if not exists partition" not in script.rpartition("begin;\n")[0]
+    assert "add column if not exists region" not in script.rpartition("begin;\n")[0]
     assert script.index("drop index concurrently") < script.index("create index concurrently")
     if (psql := which("psql")) is None:
         pytest.skip("psql is not installed")
     subprocess.run([psql, "-X", "-q", "-d", old_url], input=script, text=True, check=True, capture_output=True)
     assert migrate(old_url) == []
-    assert_upgraded(monitor, url)
+    assert_upgraded(monitor, new_indexes)
 
 
-def test_an_upgrade_runs_no_code_of_a_stranger(old_url: str, url: str, monitor: Connection[Any]) -> None:
+def test_an_upgrade_runs_no_code_of_a_stranger(old_url: str, new_indexes: list[Any], monitor: Connection[Any]) -> None:
     assert create_lookalikes(monitor) > 1000
     monitor.execute(f"alter database {monitor.info.dbname} set search_path = public, pg_catalog".encode())
     try:
         assert migrate(old_url)
         assert not was_called(old_url)
         monitor.execute("set search_path = pg_catalog")
-        assert_upgraded(monitor, url)
+        assert_upgraded(monitor, new_indexes)
     finally:
         drop_stranger(monitor)
 

@@ -87,9 +87,7 @@ def set_concurrency(
         if outcome == "missing":
             raise UnknownWorker(name)
         if outcome == "unsupported":
-            raise InvalidArgument(
-                f"the concurrency of {shown(name)} cannot be changed: it is not a worker of Treadle"
-            )
+            raise InvalidArgument(f"the concurrency of {shown(name)} cannot be changed: it is not a worker of Treadle")
         return bool(outcome == "done")
 
     return call("set_concurrency", params, read)

@@ -43,7 +43,9 @@ class NamesQuery(RequestModel):
 class JobFilter(RequestModel):
     """Selects jobs that match all of the given fields."""
 
-    status: Literal["pending", "blocked", "later", "claimed", "running", "completed", "failed", "cancelled"] | None = None
+    status: Literal["pending", "blocked", "later", "claimed", "running", "completed", "failed", "cancelled"] | None = (
+        None
+    )
     """A status; `later`: pending, but not due yet; `blocked`: pending, but an earlier job with its key, or jobs that
     it waits for, have to end first."""
     type: Name | None = None
