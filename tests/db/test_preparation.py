@@ -295,8 +295,8 @@ def test_a_prepared_table_is_not_locked_again(
 
 
 def test_a_prepared_claim_works_after_the_column_was_added(old_url: str, monitor: Connection[Any]) -> None:
-    """Its plan expects rows without the column; the functions are replaced only by the migration."""
-    claim = "select id from treadle.claim_jobs('w', '{a}', 1)"
+    """The plan of its call of claim_jobs() expects rows without the column; functions are replaced by the migration."""
+    claim = "select id from treadle.claim_job_batch('w', '{a}', 1)"
     with psycopg.connect(old_url, autocommit=True) as worker, connect(old_url) as connection:
         for _ in range(7):
             assert worker.execute(claim, prepare=True).fetchall()
