@@ -141,21 +141,21 @@ CREATE TABLE treadle.jobs (
     attempts integer DEFAULT 0,
     max_attempts integer DEFAULT 3,
     last_error text,
-    queue character varying(50) DEFAULT 'default'::character varying NOT NULL,
-    partition character varying(500) DEFAULT ''::character varying NOT NULL COLLATE pg_catalog."C",
     run_at timestamp with time zone NOT NULL,
-    lease bigint DEFAULT 0 NOT NULL,
-    holds smallint DEFAULT 0 NOT NULL,
-    keeps smallint DEFAULT 0 NOT NULL,
-    crashes integer DEFAULT 0 NOT NULL,
-    losses integer,
-    weight integer,
-    key character varying(200),
-    unique_key character varying(200),
-    unique_while character varying(10),
     expires_at timestamp with time zone,
     seen_at timestamp with time zone,
     finished_at timestamp with time zone,
+    lease bigint DEFAULT 0 NOT NULL,
+    crashes integer DEFAULT 0 NOT NULL,
+    losses integer,
+    weight integer,
+    holds smallint DEFAULT 0 NOT NULL,
+    keeps smallint DEFAULT 0 NOT NULL,
+    queue character varying(50) DEFAULT 'default'::character varying NOT NULL,
+    partition character varying(500) DEFAULT ''::character varying NOT NULL COLLATE pg_catalog."C",
+    key character varying(200),
+    unique_key character varying(200),
+    unique_while character varying(10),
     result jsonb,
     pace jsonb,
     checkpoint jsonb,
@@ -168,15 +168,15 @@ WITH (fillfactor='90', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_
 
 COMMENT ON TABLE treadle.jobs IS 'One row per job, from enqueue until it is pruned.';
 
-COMMENT ON COLUMN treadle.jobs.partition IS 'The values that limits and fairness tell jobs apart by, as a JSON object ({"tenant": "acme"}); empty for most. Jobs of different partitions are in different lanes.';
-
 COMMENT ON COLUMN treadle.jobs.run_at IS 'The job is not claimed before this time; also its place in its lane. If an insert leaves it out, it follows created_at.';
 
+COMMENT ON COLUMN treadle.jobs.expires_at IS 'If no worker has claimed the job by then, it is cancelled. A claim sets it to null.';
+
+COMMENT ON COLUMN treadle.jobs.seen_at IS 'The last report of the worker about this job, if there was one.';
+
+COMMENT ON COLUMN treadle.jobs.finished_at IS 'When the job became completed, failed or cancelled.';
+
 COMMENT ON COLUMN treadle.jobs.lease IS 'The lease number: each claim increments it, and nothing else does. It fences the writes of a worker.';
-
-COMMENT ON COLUMN treadle.jobs.holds IS 'What a pending job waits for besides its time, as bits: 1 = an earlier job with the same key, 2 = other jobs (dependencies), 4 = a signal. 0: nothing.';
-
-COMMENT ON COLUMN treadle.jobs.keeps IS 'What else is stored for this job, as bits: 1 = events, 2 = log lines, 4 = steps, 8 = it was claimed under a limit, 16 = its end is watched by jobs that wait for it, 32 = it has dependencies, 64 = it takes results of other jobs, 128 = it is a workflow, 256 = it is part of a workflow, 512 = it was cancelled because it was not needed, 1024 = it waits for a signal, 2048 = inverted by a statement that counts its end. What is stored is deleted with the job.';
 
 COMMENT ON COLUMN treadle.jobs.crashes IS 'How often the process in which the job ran has died.';
 
@@ -184,17 +184,17 @@ COMMENT ON COLUMN treadle.jobs.losses IS 'How often its worker was lost as a who
 
 COMMENT ON COLUMN treadle.jobs.weight IS 'How much of each of its limits the job uses. Null: 1.';
 
+COMMENT ON COLUMN treadle.jobs.holds IS 'What a pending job waits for besides its time, as bits: 1 = an earlier job with the same key, 2 = other jobs (dependencies), 4 = a signal. 0: nothing.';
+
+COMMENT ON COLUMN treadle.jobs.keeps IS 'What else is stored for this job, as bits: 1 = events, 2 = log lines, 4 = steps, 8 = it was claimed under a limit, 16 = its end is watched by jobs that wait for it, 32 = it has dependencies, 64 = it takes results of other jobs, 128 = it is a workflow, 256 = it is part of a workflow, 512 = it was cancelled because it was not needed, 1024 = it waits for a signal, 2048 = inverted by a statement that counts its end. What is stored is deleted with the job.';
+
+COMMENT ON COLUMN treadle.jobs.partition IS 'The values that limits and fairness tell jobs apart by, as a JSON object ({"tenant": "acme"}); empty for most. Jobs of different partitions are in different lanes.';
+
 COMMENT ON COLUMN treadle.jobs.key IS 'Jobs with the same key run one at a time, in the order they were enqueued.';
 
 COMMENT ON COLUMN treadle.jobs.unique_key IS 'While this job is unfinished (or pending: see unique_while), no other job of its type with the same unique key is added.';
 
 COMMENT ON COLUMN treadle.jobs.unique_while IS '"pending": a claim removes the unique key. Null: the job has it until it is finished.';
-
-COMMENT ON COLUMN treadle.jobs.expires_at IS 'If no worker has claimed the job by then, it is cancelled. A claim sets it to null.';
-
-COMMENT ON COLUMN treadle.jobs.seen_at IS 'The last report of the worker about this job, if there was one.';
-
-COMMENT ON COLUMN treadle.jobs.finished_at IS 'When the job became completed, failed or cancelled.';
 
 COMMENT ON COLUMN treadle.jobs.pace IS 'What the handler counts: done, total, rate per second and seconds left.';
 

@@ -2,14 +2,17 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+from chaos.next_version import write_next_version
 from psycopg import Connection
 
 from tests.support.databases import SharedDatabase
 from tests.support.doctor import assert_ok, connected, findings, get_finding
+from tests.support.next_version import sql_of
 from tests.support.roles import granted_roles, schema_owner
 from tests.support.sessions import Sessions, continue_sessions
 from tests.support.waiting import until_waiting_for_lock
@@ -214,6 +217,19 @@ def test_the_remedy_recreates_any_index_unchanged(kept_connection: Connection[An
         )
         apply_remedy(kept_connection, index.statement)
     assert kept_connection.execute(definitions).fetchall() == before
+
+
+def test_an_index_that_a_migration_exchanged_is_expected(own_url: str, tmp_path: Path) -> None:
+    write_next_version(tmp_path)
+    with sql_of(tmp_path):
+        assert get_finding(own_url, "schema").level is Severity.CRITICAL
+        migrate(own_url)
+        for name in ("schema", "indexes", "functions"):
+            assert_ok(own_url, name)
+        with connected(own_url) as connection:
+            connection.execute("drop index idx_jobs_claimable")
+            assert "region" in get_finding(own_url, "indexes").remedy
+            assert_critical_and_mended(own_url, connection, "indexes", "idx_jobs_claimable on jobs is missing")
 
 
 def test_an_unfinished_index_build_is_found(kept_url: str, kept_connection: Connection[Any]) -> None:

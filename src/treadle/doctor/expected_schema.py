@@ -16,7 +16,7 @@ _COMMENT = re.compile(r"--.*")
 _TABLE = re.compile(r"create (?:unlogged )?table treadle\.(\w+) \((.*?)\n\)(?: with \((.*?)\))?;", re.DOTALL)
 _OPTION = re.compile(r"(\w+) = ([^,\s]+)")
 _PRIMARY = re.compile(r"\bprimary key \(([^)]*)\)|^ +(\w+) .*\bprimary key\b", re.MULTILINE)
-_INDEX = re.compile(r"(create (?:unique )?index) (?:if not exists )?(\w+) (on treadle\.(\w+).*?;)", re.DOTALL)
+_INDEX = re.compile(r"(create (?:unique )?index) (?:if not exists )?(\w+)\s+(on treadle\.(\w+).*?;)", re.DOTALL)
 _DROP = re.compile(r"drop index treadle\.(\w+);")
 _RENAME = re.compile(r"alter index treadle\.(\w+) rename to (\w+);")
 _TRIGGER = re.compile(

@@ -25,24 +25,23 @@ create table treadle.jobs (
     max_attempts  int default 3,
     last_error    text,
 
-    -- what every job has besides
-    queue         varchar(50) not null default 'default',
-    partition     varchar(500) collate "C" not null default '',
+    -- what the rest of the product needs: times and numbers first, the wide ones before the narrow ones, so that no space is
+    -- lost by alignment. What is null takes none.
     run_at        timestamptz not null,
-    lease         bigint not null default 0,
-    holds         smallint not null default 0,
-    keeps         smallint not null default 0,
-    crashes       int not null default 0,
-
-    -- null in most jobs, where it takes no space
-    losses        int,
-    weight        int,
-    key           varchar(200),
-    unique_key    varchar(200),
-    unique_while  varchar(10),
     expires_at    timestamptz,
     seen_at       timestamptz,
     finished_at   timestamptz,
+    lease         bigint not null default 0,
+    crashes       int not null default 0,
+    losses        int,
+    weight        int,
+    holds         smallint not null default 0,
+    keeps         smallint not null default 0,
+    queue         varchar(50) not null default 'default',
+    partition     varchar(500) collate "C" not null default '',
+    key           varchar(200),
+    unique_key    varchar(200),
+    unique_while  varchar(10),
     result        jsonb,
     pace          jsonb,
     checkpoint    jsonb,
@@ -64,20 +63,20 @@ create table treadle.jobs (
 );
 
 comment on table treadle.jobs is 'One row per job, from enqueue until it is pruned.';
-comment on column treadle.jobs.partition is 'The values that limits and fairness tell jobs apart by, as a JSON object ({"tenant": "acme"}); empty for most. Jobs of different partitions are in different lanes.';
 comment on column treadle.jobs.run_at is 'The job is not claimed before this time; also its place in its lane. If an insert leaves it out, it follows created_at.';
-comment on column treadle.jobs.lease is 'The lease number: each claim increments it, and nothing else does. It fences the writes of a worker.';
-comment on column treadle.jobs.holds is 'What a pending job waits for besides its time, as bits: 1 = an earlier job with the same key, 2 = other jobs (dependencies), 4 = a signal. 0: nothing.';
-comment on column treadle.jobs.keeps is 'What else is stored for this job, as bits: 1 = events, 2 = log lines, 4 = steps, 8 = it was claimed under a limit, 16 = its end is watched by jobs that wait for it, 32 = it has dependencies, 64 = it takes results of other jobs, 128 = it is a workflow, 256 = it is part of a workflow, 512 = it was cancelled because it was not needed, 1024 = it waits for a signal, 2048 = inverted by a statement that counts its end. What is stored is deleted with the job.';
-comment on column treadle.jobs.crashes is 'How often the process in which the job ran has died.';
-comment on column treadle.jobs.losses is 'How often its worker was lost as a whole while the job ran, since an attempt last failed by itself; null: never.';
-comment on column treadle.jobs.weight is 'How much of each of its limits the job uses. Null: 1.';
-comment on column treadle.jobs.key is 'Jobs with the same key run one at a time, in the order they were enqueued.';
-comment on column treadle.jobs.unique_key is 'While this job is unfinished (or pending: see unique_while), no other job of its type with the same unique key is added.';
-comment on column treadle.jobs.unique_while is '"pending": a claim removes the unique key. Null: the job has it until it is finished.';
 comment on column treadle.jobs.expires_at is 'If no worker has claimed the job by then, it is cancelled. A claim sets it to null.';
 comment on column treadle.jobs.seen_at is 'The last report of the worker about this job, if there was one.';
 comment on column treadle.jobs.finished_at is 'When the job became completed, failed or cancelled.';
+comment on column treadle.jobs.lease is 'The lease number: each claim increments it, and nothing else does. It fences the writes of a worker.';
+comment on column treadle.jobs.crashes is 'How often the process in which the job ran has died.';
+comment on column treadle.jobs.losses is 'How often its worker was lost as a whole while the job ran, since an attempt last failed by itself; null: never.';
+comment on column treadle.jobs.weight is 'How much of each of its limits the job uses. Null: 1.';
+comment on column treadle.jobs.holds is 'What a pending job waits for besides its time, as bits: 1 = an earlier job with the same key, 2 = other jobs (dependencies), 4 = a signal. 0: nothing.';
+comment on column treadle.jobs.keeps is 'What else is stored for this job, as bits: 1 = events, 2 = log lines, 4 = steps, 8 = it was claimed under a limit, 16 = its end is watched by jobs that wait for it, 32 = it has dependencies, 64 = it takes results of other jobs, 128 = it is a workflow, 256 = it is part of a workflow, 512 = it was cancelled because it was not needed, 1024 = it waits for a signal, 2048 = inverted by a statement that counts its end. What is stored is deleted with the job.';
+comment on column treadle.jobs.partition is 'The values that limits and fairness tell jobs apart by, as a JSON object ({"tenant": "acme"}); empty for most. Jobs of different partitions are in different lanes.';
+comment on column treadle.jobs.key is 'Jobs with the same key run one at a time, in the order they were enqueued.';
+comment on column treadle.jobs.unique_key is 'While this job is unfinished (or pending: see unique_while), no other job of its type with the same unique key is added.';
+comment on column treadle.jobs.unique_while is '"pending": a claim removes the unique key. Null: the job has it until it is finished.';
 comment on column treadle.jobs.pace is 'What the handler counts: done, total, rate per second and seconds left.';
 comment on column treadle.jobs.checkpoint is 'What the handler saved last; the next attempt finds it.';
 comment on column treadle.jobs.origin is 'Where the job comes from, if a schedule enqueued it: the schedule, the time for which it was enqueued, and the time before that.';
