@@ -145,7 +145,10 @@ def test_the_cost_does_not_depend_on_the_number_of_jobs(connect: Connect) -> Non
 
 def test_many_types_are_limited(app: Treadle, connection: Connection[Any]) -> None:
     connection.execute(
-        """insert into totals select 'default', 't' || n, n, 0, 0, 0, 0, 0, '{}', '{}', now()
+        """insert into totals (
+            queue, job_type, completed, failed, cancelled, errors, waited, ran, waited_counts, ran_counts, counted_at
+        )
+        select 'default', 't' || n, n, 0, 0, 0, 0, 0, '{}', '{}', now()
         from generate_series(1, 600) as n"""
     )
     finished = next(each for each in metrics(app.database) if each.name == "treadle_jobs_finished_total")

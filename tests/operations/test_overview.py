@@ -130,7 +130,8 @@ def test_of_too_many_lanes_the_most_recently_used_are_shown(connection: Connecti
         from generate_series(1, 1100) as n""")
     # These were opened long ago but claimed from just now.
     connection.execute(
-        """insert into floors select queue, job_type, priority, clock_timestamp(), pg_current_xact_id()
+        """insert into floors (queue, job_type, priority, floor, xid)
+        select queue, job_type, priority, clock_timestamp(), pg_current_xact_id()
         from lanes where job_type in ('a1050', 'a1100')"""
     )
     shown = {row[0] for row in connection.execute("select job_type from find_lanes()")}

@@ -18,7 +18,10 @@ WINDOWS = list(STEPS.items())
 def add_minutes(connection: Connection[Any], minutes: int, types: int = 3, queues: int = 2) -> None:
     """Different numbers in each minute, up to the one before the current."""
     connection.execute(
-        """insert into minutes
+        """insert into minutes (
+            minute, queue, job_type, completed, failed, cancelled, errors, waited, waited_most, ran, ran_most,
+            waited_counts, ran_counts, slowest_id
+        )
         select
             date_trunc('minute', now()) - n * interval '1 minute', 'queue' || q, 'type' || t, n %% 7 + t, n %% 3, 1,
             n %% 5, n %% 11, n %% 13, n %% 17, n %% 19,

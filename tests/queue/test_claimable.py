@@ -132,7 +132,8 @@ def test_triggers_do_not_depend_on_their_names_order(connection: Connection[Any]
         ids = [row[0] for row in connection.execute("select id from jobs order by id")]
         # The second job is blocked when it is cancelled, and made pending by an update; it must not be below the floor.
         connection.execute(
-            "insert into floors select queue, job_type, priority, '2010-01-01', pg_current_xact_id() from lanes"
+            "insert into floors (queue, job_type, priority, floor, xid)"
+            " select queue, job_type, priority, '2010-01-01', pg_current_xact_id() from lanes"
         )
         connection.execute("update jobs set status = 'cancelled' where id = %s", [ids[1]])
         connection.execute("update jobs set status = 'pending' where id = %s", [ids[1]])

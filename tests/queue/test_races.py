@@ -182,7 +182,10 @@ def test_a_job_whose_lane_a_claim_made_idle_is_found(queue: JobQueue, connect: C
         """insert into lanes (queue, job_type, priority, opened_at)
         select 'queue-' || nth, 'a', 100, now() - interval '1 hour' from generate_series(1, 150) as nth"""
     )
-    connection.execute("insert into floors select queue, job_type, priority, opened_at, '3' from lanes")
+    connection.execute(
+        "insert into floors (queue, job_type, priority, floor, xid)"
+        " select queue, job_type, priority, opened_at, '3' from lanes"
+    )
     transactions["producer"].execute("select enqueue('a', p_queue => 'queue-70')")
     assert transactions["claimer"].execute("select from claim_job_batch('w', '{a}')").fetchall() == []
     for step in order:

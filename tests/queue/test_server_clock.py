@@ -115,7 +115,8 @@ def test_a_floor_that_a_slow_claim_writes_after_the_clock_was_set_back_is_lowere
     server.set(-DAY)
     server.connection.execute("select tick('0')")
     server.connection.execute(
-        "insert into floors select queue, job_type, priority, now() + interval '1 day', pg_current_xact_id() from lanes"
+        "insert into floors (queue, job_type, priority, floor, xid)"
+        " select queue, job_type, priority, now() + interval '1 day', pg_current_xact_id() from lanes"
     )
     server.connection.execute("select tick('0')")
     server.enqueue("job")
@@ -126,7 +127,10 @@ def test_floors_of_lanes_that_the_tick_does_not_examine_are_removed_when_the_clo
     server: ClockedServer,
 ) -> None:
     server.raise_floors()
-    server.connection.execute("insert into floors values ('idle', 'a', 100, clock_timestamp(), pg_current_xact_id())")
+    server.connection.execute(
+        "insert into floors (queue, job_type, priority, floor, xid)"
+        " values ('idle', 'a', 100, clock_timestamp(), pg_current_xact_id())"
+    )
     server.set(-DAY)
     server.connection.execute("select tick('0')")
     server.connection.execute("insert into jobs (job_type, queue, data) values ('a', 'idle', '{\"name\": \"new\"}')")

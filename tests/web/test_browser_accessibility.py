@@ -66,7 +66,9 @@ def full(queue: JobQueue, connection: Connection[Any]) -> str:
     )
     connection.execute("select register_worker('gone', '1 hour', '{films}'), recover_worker('gone', %s)", [HOSTILE])
     connection.execute(
-        """insert into minutes
+        """insert into minutes (
+            minute, queue, job_type, completed, failed, cancelled, errors, waited, waited_most, ran, ran_most
+        )
         select date_trunc('minute', now()) - n * interval '1 minute', 'default', 'films', n, n % 3, 0, n % 5, n, 2, n, 9
         from generate_series(1, 50) n"""
     )

@@ -86,7 +86,9 @@ def test_the_window_parameter_sets_the_range_of_the_charts(operator: Browser, wi
 
 def test_charts_are_also_a_table_and_a_sentence(operator: Browser, connection: Connection[Any]) -> None:
     connection.execute(
-        """insert into minutes values
+        """insert into minutes (
+            minute, queue, job_type, completed, failed, cancelled, errors, waited, waited_most, ran, ran_most
+        ) values
         (date_trunc('minute', now()) - interval '5 minutes', 'default', 'films', 120, 3, 1, 8, 60, 2.5, 240, 9)"""
     )
     page = get(operator, "/")

@@ -38,7 +38,7 @@ class Histogram(NamedTuple):
         return Histogram(counts, self.total + other.total, max(self.most, other.most))
 
     def times(self, completed: int) -> Times:
-        """`completed`: how many jobs; those that an older version has counted are not in the histogram."""
+        """`completed`: how many jobs."""
         if not completed:
             return Times()
         p50, p95, p99 = (percentile(self.counts, share, self.most) for share in (0.5, 0.95, 0.99))

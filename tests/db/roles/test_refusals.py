@@ -79,7 +79,7 @@ WORKING = {
     "pruning": "select prune_jobs('completed', '0')",
     "deleting errors": "delete from errors",
     "lanes by hand": "insert into lanes (queue, job_type, priority) values ('q', 'a', 1)",
-    "moving floors": "insert into floors (queue, job_type, priority, floor, xid) values ('q', 'a', 1, 'infinity', '9')",
+    "moving floors": "update floors set floor = 'infinity'",
     "ticks": "select tick()",
     "stopping the clock of ticks": "select setval('tick_clock', 1)",
     "ringing": "select setval('wake_clock', 1)",

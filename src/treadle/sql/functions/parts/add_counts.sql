@@ -1,4 +1,4 @@
--- Adds two histograms. Null is one without counts; a shorter one is of a version with fewer buckets.
+-- Adds two histograms. One without counts may be null or empty; a shorter one is of a version with fewer buckets.
 create or replace function treadle.add_counts(p_one bigint[], p_other bigint[]) returns bigint[]
 language plpgsql immutable
 as $$
