@@ -268,7 +268,7 @@ MUTANTS = [
     Mutant(
         "the concurrency of a worker that does not follow cannot be changed",
         f"{FUNCTIONS}/public/set_concurrency.sql",
-        "    if v_supported is not true then\n        return 'unsupported';\n    end if;\n",
+        "    if v_started_with is null then\n        return 'unsupported';\n    end if;\n",
         "",
         test("queue/set_concurrency", "test_what_set_concurrency_returns"),
     ),

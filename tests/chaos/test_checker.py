@@ -29,7 +29,7 @@ def end(how: str, lease: int = 1, at: float = 4) -> Record:
     return entry("end", at, id="a", lease=lease, how=how)
 
 
-def accepted(outcome: str, lease: int | None = 1) -> Record:
+def accepted(outcome: str, lease: int = 1) -> Record:
     return entry("accepted", 5, id="a", lease=lease, outcome=outcome)
 
 
@@ -104,7 +104,7 @@ def test_a_call_whose_reply_was_lost_is_executed_completely_or_not_at_all() -> N
 
 def test_an_outcome_accepted_twice() -> None:
     assert violation_kinds([*GOOD, accepted("completed")], DONE) == ["duplicate"]
-    assert violation_kinds([*GOOD, accepted("completed", None), accepted("failed", None)], DONE) == ["duplicate"]
+    assert violation_kinds([*GOOD, accepted("failed", 2)], DONE) == ["duplicate", "stale"]
     assert violation_kinds([*GOOD[:4], accepted("retried"), accepted("completed")], DONE) == ["duplicate"]
     assert violation_kinds(GOOD, DONE, errors=[("a", 1)]) == ["duplicate"]
     again = DONE._replace(lease=2, attempts=2, result_lease=2)
