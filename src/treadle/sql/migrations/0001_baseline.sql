@@ -130,7 +130,7 @@ comment on column treadle.unique_periods.ends_at is 'When this row is no longer 
 -- Serves prune_unique_periods.
 create index idx_unique_periods_end on treadle.unique_periods (ends_at);
 
--- Not an index of jobs: most jobs never expire, and a claim would have to write to it.
+-- Serves expire_jobs: the jobs that may have expired, in the order in which it looks at them.
 create table treadle.expiries (
     look_at timestamptz not null,
     job_id  uuid not null,
