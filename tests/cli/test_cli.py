@@ -8,7 +8,7 @@ from tests.support.commands import run_in_process, run_treadle
 def test_migrate(empty_url: str) -> None:
     first = run_treadle("migrate", "--database-url", empty_url)
     assert (first.exit_code, first.stderr) == (0, "")
-    assert first.stdout.startswith("Schema treadle: applied 0001_jobs.sql, ")
+    assert first.stdout.startswith("Schema treadle: applied 0001_baseline.sql, ")
     assert run_treadle("migrate", TREADLE_DATABASE_URL=empty_url).stdout == "Schema treadle is up to date.\n"
     assert run_treadle("migrate", "--sql", DATABASE_URL=empty_url).stdout == ""
 

@@ -59,6 +59,8 @@ def test_no_placeholder_is_inside_quotes() -> None:
 
 def test_source_files_have_at_most_400_lines() -> None:
     for path in (ROOT / "src").rglob("*"):
+        if path.name == "0001_baseline.sql":  # all tables in one file: see decision 52
+            continue
         if path.suffix in {".py", ".sql"}:
             assert len(path.read_text().splitlines()) <= 400, f"{path} has more than 400 lines"
 
@@ -76,8 +78,7 @@ def test_the_wheel_builds_installs_and_works(tmp_path: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     for part in (
         "py.typed",
-        "migrations/0001_jobs.sql",
-        "migrations/0014_limits.before.sql",
+        "migrations/0001_baseline.sql",
         "functions/public/tick.sql",
     ):
         assert any(name.startswith("treadle/") and name.endswith(f"/{part}") for name in names), part
