@@ -49,6 +49,19 @@ $$;
 
 comment on function treadle.job_region(uuid) is 'Where a job runs.';
 """
+DJANGO = f"""\
+from typing import Any, ClassVar
+
+from django.db import migrations
+
+from treadle.contrib.django.schema import UpgradeSchema
+
+
+class Migration(migrations.Migration):
+    atomic = False
+    dependencies: ClassVar[list[Any]] = [("treadle", "0001_baseline")]
+    operations: ClassVar[list[Any]] = [UpgradeSchema({VERSION})]
+"""
 # In each of these files, the last occurrence of a text is replaced.
 CHANGES = (
     ("public/tick.sql", "\nend\n$$;", "\n    -- Changed.\nend\n$$;"),
@@ -63,6 +76,7 @@ def write_next_version(folder: Path) -> None:
     (migrations / MIGRATION).write_text(MIGRATED)
     (migrations / MIGRATION.replace(".sql", ".before.sql")).write_text(PREPARED)
     (functions / "public" / "job_region.sql").write_text(ADDED)
+    (package / "contrib" / "django" / "migrations" / "0002_regions.py").write_text(DJANGO)
     for name, old, new in CHANGES:
         head, found, tail = (functions / name).read_text().rpartition(old)
         if not found:

@@ -3,11 +3,13 @@
 import json
 import os
 import re
+from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
 import django
 import pytest
+from chaos.next_version import VERSION, write_next_version
 
 from tests.contrib.django.conftest import Project
 from treadle import Status
@@ -43,13 +45,18 @@ def test_migrate_creates_the_schema_and_is_recorded(project: Project) -> None:
     assert "[ ]" not in project.manage("showmigrations", "treadle")
 
 
-def test_a_new_version_of_the_schema_is_told_by_django(project: Project) -> None:
+def test_a_new_version_of_the_schema_is_told_by_django(empty: Project, tmp_path: Path) -> None:
     """As after an upgrade of Treadle: a deploy that checks for migrations finds one."""
-    newest = "select max(id) from django_migrations where app = 'treadle'"
-    project.execute(f"delete from django_migrations where id = ({newest})")
-    assert "Bring the schema of Treadle to version" in project.manage("migrate", "--check", "--plan", fails=True)
-    project.manage("migrate")
-    project.manage("migrate", "--check")
+    empty.manage("migrate")
+    write_next_version(tmp_path)
+
+    def migrate(*options: str, fails: bool = False) -> str:
+        return empty.python("manage.py", "migrate", *options, fails=fails, PYTHONPATH=str(tmp_path))
+
+    assert f"Bring the schema of Treadle to version {VERSION}" in migrate("--check", "--plan", fails=True)
+    migrate()
+    migrate("--check")
+    assert empty.execute("select max(version) from treadle.migrations") == [(VERSION,)]
 
 
 def test_sqlmigrate_prints_what_would_run(empty: Project) -> None:
