@@ -44,7 +44,7 @@ def fill(connection: Connection[Any], status: str | None, count: int, job_type: 
             case when %(row)s::text in ('claimed', 'running') then moment end,
             case when %(row)s::text in ('claimed', 'running') then 'w' end,
             case when %(later)s then now() + interval '1 day' + n * interval '1 second' else moment end,
-            case when %(held)s then 4 else 0 end
+            case when %(blocked)s then 4 else 0 end
         from (select n, now() - %(age)s::interval + n * interval '1 millisecond' as moment
             from generate_series(1, %(count)s) as n) as made""",
         {"job_type": job_type, "row": row, "later": status == "later", "blocked": status == "blocked", "age": age}

@@ -53,7 +53,7 @@ def every_second(connection: Connection[Any], status: str | None, count: int) ->
             case when %(row)s::text in ('completed', 'failed', 'cancelled') then moment end,
             case when %(row)s::text in ('claimed', 'running') then moment end,
             case when %(row)s::text in ('claimed', 'running') then 'w' end,
-            moment, moment, case when %(held)s then 4 else 0 end,
+            moment, moment, case when %(blocked)s then 4 else 0 end,
             jsonb_build_object('n', n, 'order', 'ORD-' || n %% 100, 'customer', jsonb_build_object('id', n %% 7))
         from (select n, %(start)s::timestamptz + n * interval '1 second' as moment
             from generate_series(0, %(count)s - 1) as n) as made""",
