@@ -14,7 +14,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 # The figures that the introduction mentions.
 SUMMARIZED = [
     *("drain", "types_10_1", "types_1_8", "types_10_8", "growing_last", "bulk", "single_1", "single_48"),
-    *("idle_p50", "idle_p99", "busy_p50", "busy_p99", "payloads", "kill", "wal"),
+    *("pickup_p50", "pickup_p99", "busy_p50", "busy_p99", "payloads", "kill", "wal"),
 ]
 
 
@@ -32,7 +32,7 @@ def page(summary: Summary, made: list[str]) -> str:
 
     on_postgres = [peer for peer in summary.peers if summary.on(peer, "postgresql")]
     speed = ["drain", "waiting", "sustained", "bulk", "single_1", "single_48"]
-    idle, busy = ["idle_p50", "idle_p95", "idle_p99"], ["busy_p50", "busy_p95", "busy_p99"]
+    pickup, busy = ["pickup_p50", "pickup_p95", "pickup_p99"], ["busy_p50", "busy_p95", "busy_p99"]
     return f"""# Benchmarks
 
 This page compares Treadle with other job queues on the same server, with the same jobs, in one run. Every queue is used
@@ -74,7 +74,7 @@ Milliseconds from just before the enqueue call to the first line of the handler.
 first jobs of a round, on new connections, are not counted.
 
 {plot("latency", "Pick-up latency of an idle worker, p50 and p99, milliseconds")}{
-        tables.figures(summary, idle, "idle_p50")
+        tables.figures(summary, pickup, "pickup_p50")
     }
 Half load is half of the drain rate, or half of the single enqueue rate of 48 connections, whichever is less.
 {_loads(summary)}

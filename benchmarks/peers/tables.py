@@ -3,7 +3,7 @@
 from benchmarks.peers.figures import median
 from benchmarks.peers.summary import BY_KEY, Summary
 
-DIGITS = {"payloads": 1, "idle": 1, "busy": 1, "kill": 1, "transactions": 2, "versions": 2, "dead": 2, "held": 2}
+DIGITS = {"payloads": 1, "pickup": 1, "busy": 1, "kill": 1, "transactions": 2, "versions": 2, "dead": 2, "held": 2}
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:

@@ -38,7 +38,7 @@ def verdicts(summary: Summary) -> Iterator[Verdict]:
         for peer in ("oban", "pgqueuer"):
             yield from _times(summary, key, peer)
     on_postgres = [peer for peer in summary.peers if summary.on(peer, "postgresql")]
-    for key in ("idle_p50", "idle_p99"):
+    for key in ("pickup_p50", "pickup_p99"):
         yield from _first(summary, key, on_postgres, "on PostgreSQL")
     yield from _most(summary, "busy_p50", 4.0)
     yield from _most(summary, "busy_p99", 12.0)

@@ -38,7 +38,7 @@ def test_a_ratio_is_the_median_of_the_rounds_in_which_both_were_measured() -> No
     summary = Summary(raw_results(treadle=[100.0, 50.0, 100.0], other=[200.0, 50.0, 110.0], short=[150.0]))
     assert summary.ratio("other", "drain") == pytest.approx(1.1)
     assert summary.ratio("short", "drain") == pytest.approx(1.5)
-    assert summary.ratio("other", "idle_p50") is None
+    assert summary.ratio("other", "pickup_p50") is None
 
 
 def test_targets_are_judged_by_the_figures_of_the_run() -> None:
