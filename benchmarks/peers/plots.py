@@ -46,6 +46,7 @@ def draw(summary: Summary, folder: Path) -> list[str]:
         "growing": lambda: _growing(summary),
         "enqueue": lambda: _bars(summary, ["bulk", "single_48"], "jobs per second"),
         "latency": lambda: _bars(summary, ["pickup_p50", "pickup_p99"], "milliseconds", log=True),
+        "trickle": lambda: _bars(summary, ["trickle_cpu", "trickle_p99"], "milliseconds", log=True),
         "held": lambda: _held(summary),
         "wal": lambda: _bars(summary, ["wal"], "bytes"),
     }

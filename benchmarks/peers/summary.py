@@ -79,6 +79,19 @@ FIGURES = [
     Figure("busy_p50", "pick-up latency at half load, p50", "busy", each("p50"), " ms", False),
     Figure("busy_p95", "pick-up latency at half load, p95", "busy", each("p95"), " ms", False),
     Figure("busy_p99", "pick-up latency at half load, p99", "busy", each("p99"), " ms", False),
+    Figure("trickle_cpu", "CPU per job at 100 jobs/s", "trickle", inner("cpu_ms", "all"), " ms", False),
+    Figure("trickle_server", "server CPU per job at 100 jobs/s", "trickle", inner("cpu_ms", "server"), " ms", False),
+    Figure("trickle_worker", "worker CPU per job at 100 jobs/s", "trickle", inner("cpu_ms", "worker"), " ms", False),
+    Figure(
+        "trickle_producer", "producer CPU per job at 100 jobs/s", "trickle", inner("cpu_ms", "producer"), " ms", False
+    ),
+    Figure("trickle_p50", "pick-up latency at 100 jobs/s, p50", "trickle", each("p50"), " ms", False),
+    Figure("trickle_p99", "pick-up latency at 100 jobs/s, p99", "trickle", each("p99"), " ms", False),
+    Figure("idle_cpu", "CPU of an idle worker and its server", "idle", inner("cpu_percent", "all"), " %", False),
+    Figure(
+        "idle_statements", "statements per minute of an idle worker", "idle", each("statements_per_minute"), "", False
+    ),
+    Figure("idle_wal", "WAL per hour with an idle worker", "idle", each("wal_per_hour"), " bytes", False),
     Figure("kill", "recovery after kill -9", "kill", each("seconds"), " s", False),
     Figure("history", "drain with many finished jobs", "history", each("drained_per_second"), "/s"),
     Figure("held", "last drain with an open snapshot, relative to the rate without", "held", tenth, ""),

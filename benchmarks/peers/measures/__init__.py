@@ -11,11 +11,13 @@ from benchmarks.peers.measures import (
     growing,
     held,
     history,
+    idle,
     kill,
     payloads,
     pickup,
     single,
     sustained,
+    trickle,
     types,
     waiting,
 )
@@ -30,7 +32,7 @@ class Measure:
     limit: float  # seconds per round; exceeding it is recorded as a failure, and the run continues
     postgres: bool = False  # only for queues on PostgreSQL
     history: bool = False  # only for queues that keep finished jobs
-    together: bool = False  # for several queues at a time: it mostly waits
+    together: int = 1  # queues at a time: more for measurements that mostly wait
     outside: bool = False  # of the hour that all others share
 
 
@@ -40,7 +42,9 @@ MEASURES = [
     Measure("types", types.measure, rounds=2, limit=240),
     Measure("single", single.measure, rounds=3, limit=60),
     Measure("pickup", pickup.measure, rounds=2, limit=60),
-    Measure("kill", kill.measure, rounds=1, limit=150, together=True),
+    Measure("trickle", trickle.measure, rounds=2, limit=120),
+    Measure("idle", idle.measure, rounds=1, limit=900, together=16),
+    Measure("kill", kill.measure, rounds=1, limit=150, together=6),  # more would need more connections
     Measure("busy", busy.measure, rounds=2, limit=90),
     Measure("payloads", payloads.measure, rounds=1, limit=120),
     Measure("held", held.measure, rounds=1, limit=300, postgres=True),
