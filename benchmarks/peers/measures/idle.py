@@ -9,6 +9,7 @@ the WAL of the window.
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from typing import Any
 
 from benchmarks.peers.bench import Bench
@@ -31,23 +32,29 @@ def measure(bench: Bench, peer: Peer, rate: float) -> dict[str, Any]:
             with peer.working(place, "stamp", 1) as workers:
                 jobs = int(peer.ask(place, "produce", 20, 0.5)["jobs"])
                 workers.await_ran(jobs, LIMIT)
-                _settle(own, peer, bench.settle)
+                _settle(own, peer, place, bench.settle)
                 pids = [process.pid for process in workers.processes]
                 found = _window(own, own.server(peer), pids, counters, bench.window)
                 # It was idle, and not gone.
                 workers.await_ran(jobs + int(peer.ask(place, "produce", 20, 0.5)["jobs"]), LIMIT)
-            _settle(own, peer, min(2 * CALM, bench.settle))
+            _settle(own, peer, place, min(2 * CALM, bench.settle))
             control = _window(own, own.server(peer), [], counters, min(CONTROL, bench.window))
     return {"settle": bench.settle, "window": bench.window, **found, "control": control}
 
 
-def _settle(bench: Bench, peer: Peer, seconds: float) -> None:
+def _settle(bench: Bench, peer: Peer, place: Place, seconds: float) -> None:
     calm = min(CALM, seconds / 2)
     bench.rest(seconds - calm)
     if peer.store == "postgresql":
-        with bench.postgres.connect() as connection:
+        with bench.postgres.connect(_database(place)) as connection:
+            # So that autovacuum has nothing to do for what came before.
+            connection.execute("vacuum analyze")
             connection.execute("checkpoint")
     bench.rest(calm)
+
+
+def _database(place: Place) -> str:
+    return place["BENCH_URL"].rsplit("/", 1)[1]
 
 
 @contextmanager
@@ -55,24 +62,24 @@ def _counting(bench: Bench, peer: Peer, place: Place) -> Iterator[Callable[[], C
     """Yield a function that returns the server's counters of statements and, on PostgreSQL, of bytes of WAL."""
     if peer.store == "redis":
         assert bench.redis
-        info = bench.redis.info
-        yield lambda: {"statements": float(info("stats", "total_commands_processed"))}
+        info, asked = bench.redis.info, count()  # without our own questions
+        yield lambda: {"statements": float(info("stats", "total_commands_processed")) - next(asked)}
         return
     # From another database, so that these statements are not counted.
     with bench.postgres.connect() as connection:
         connection.execute("create extension pg_stat_statements")
 
-        def count() -> Counters:
+        def counters() -> Counters:
             row: Any = connection.execute(
                 """select coalesce(sum(calls), 0), pg_current_wal_insert_lsn() - '0/0'::pg_lsn
                 from pg_stat_statements
                 join pg_database on pg_database.oid = dbid
                 where datname = %s""",
-                [place["BENCH_URL"].rsplit("/", 1)[1]],
+                [_database(place)],
             ).fetchone()
             return {"statements": float(row[0]), "wal": float(row[1])}
 
-        yield count
+        yield counters
 
 
 def _window(
