@@ -38,8 +38,8 @@ def page(summary: Summary, made: list[str]) -> str:
 
 This page compares Treadle with other job queues on the same server, with the same jobs, in one run. Every queue is used
 through its public interface and with its best documented settings. `make bench-peers` produces the figures from a clone
-in at most an hour, and another for the runs of five minutes; this page and its plots are generated from
-[benchmarks.json](benchmarks.json) alone.
+in at most an hour, and another one and a half for jobs one at a time, idle workers and the runs of five minutes; this
+page and its plots are generated from [benchmarks.json](benchmarks.json) alone.
 [Decision 20](decisions/0020-peer-benchmarks.md) explains the method.
 
 {_circumstances(summary)}

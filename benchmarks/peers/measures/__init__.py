@@ -42,8 +42,6 @@ MEASURES = [
     Measure("types", types.measure, rounds=2, limit=240),
     Measure("single", single.measure, rounds=3, limit=60),
     Measure("pickup", pickup.measure, rounds=2, limit=60),
-    Measure("trickle", trickle.measure, rounds=2, limit=120),
-    Measure("idle", idle.measure, rounds=1, limit=900, together=16),
     Measure("kill", kill.measure, rounds=1, limit=150, together=6),  # more would need more connections
     Measure("busy", busy.measure, rounds=2, limit=90),
     Measure("payloads", payloads.measure, rounds=1, limit=120),
@@ -51,5 +49,7 @@ MEASURES = [
     Measure("waiting", waiting.measure, rounds=1, limit=90),
     Measure("sustained", sustained.measure, rounds=1, limit=90),
     Measure("history", history.measure, rounds=1, limit=240, postgres=True, history=True),
+    Measure("trickle", trickle.measure, rounds=2, limit=120, outside=True),
+    Measure("idle", idle.measure, rounds=1, limit=900, together=16, outside=True),
     Measure("growing", growing.measure, rounds=1, limit=600, postgres=True, outside=True),
 ]
