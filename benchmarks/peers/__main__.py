@@ -166,7 +166,7 @@ def _options() -> argparse.Namespace:
         help="maximum number of rounds; default: 1 to 3, depending on the measurement; 1 with --quick",
     )
     parser.add_argument(
-        "--minutes", type=float, default=57, help="no measurement but trickle, idle and growing starts after this time; default: 57"
+        "--minutes", type=float, default=57, help="only trickle, idle and growing start after this time; default: 57"
     )
     parser.add_argument(
         "--processes", type=int, help="worker processes for every queue; default: the best number, from its adapter"
