@@ -68,8 +68,9 @@ def main() -> None:
             if scenario == "rates":
                 with databases(folder / "server", list(sources)) as urls:
                     measure_rates = partial(rates, sources, urls, options.jobs)
-                    measure_rates("before"), measure_rates("now")  # to warm up, not counted
-                    compare(rounds, measure_rates)
+                    for version in sources:  # to warm up, not counted
+                        measure_rates(version)
+                    compare(rounds, measure_rates, unit="per second")
             else:
                 (measure,) = [each for each in MEASURES if each.name == scenario]
                 peers = {name: peer(source) for name, source in sources.items()}
@@ -94,13 +95,14 @@ def compare(
     rounds: int,
     measure: Callable[[str], Figures],
     run: Callable[[list[Callable[[], Figures]]], list[Figures]] = in_turn,
+    unit: str = "",
 ) -> None:
     found: list[dict[str, Figures]] = []
     for number in range(rounds):
         names = sorted(("before", "now"), reverse=number % 2 == 0)
         found.append(dict(zip(names, run([partial(measure, name) for name in names]), strict=True)))
         print(f"round {number + 1}", flush=True)
-    print(f"\n{'':44}{'before':>12}{'now':>12}{'ratio':>8}   ratio of each round")
+    print(f"\n{unit:44}{'before':>12}{'now':>12}{'ratio':>8}   ratio of each round")
     for what in found[0]["now"]:
         sides = [statistics.median(each[name][what] for each in found) for name in ("before", "now")]
         ratios = [each["now"][what] / each["before"][what] for each in found if each["before"][what]]
@@ -133,7 +135,7 @@ def rates(sources: dict[str, Path], urls: dict[str, str], jobs: int, name: str) 
         text=True,
     )
     figures: Figures = json.loads(done.stdout.splitlines()[-1])
-    return {f"{what}, per second": figure for what, figure in figures.items()}
+    return figures
 
 
 def peer(source: Path) -> Peer:
