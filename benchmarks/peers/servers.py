@@ -48,6 +48,16 @@ class Postgres:
             connection.execute("checkpoint")
         return self.url(database)
 
+    def clean(self) -> None:
+        """Leave nothing to do for autovacuum and the next checkpoint."""
+        with self.connect() as connection:
+            names = connection.execute("select datname from pg_database where datallowconn").fetchall()
+        for (name,) in names:
+            with self.connect(name) as connection:
+                connection.execute("vacuum analyze")
+                connection.execute("vacuum pg_catalog.pg_statistic")  # to which the analysis of all tables has written
+                connection.execute("checkpoint")
+
     def has(self, database: str) -> bool:
         with self.connect() as connection:
             found = connection.execute("select from pg_database where datname = %s", [database]).fetchone()

@@ -32,29 +32,22 @@ def measure(bench: Bench, peer: Peer, rate: float) -> dict[str, Any]:
             with peer.working(place, "stamp", 1) as workers:
                 jobs = int(peer.ask(place, "produce", 20, 0.5)["jobs"])
                 workers.await_ran(jobs, LIMIT)
-                _settle(own, peer, place, bench.settle)
+                _settle(own, peer, bench.settle)
                 pids = [process.pid for process in workers.processes]
                 found = _window(own, own.server(peer), pids, counters, bench.window)
                 # It was idle, and not gone.
                 workers.await_ran(jobs + int(peer.ask(place, "produce", 20, 0.5)["jobs"]), LIMIT)
-            _settle(own, peer, place, min(2 * CALM, bench.settle))
+            _settle(own, peer, min(2 * CALM, bench.settle))
             control = _window(own, own.server(peer), [], counters, min(CONTROL, bench.window))
     return {"settle": bench.settle, "window": bench.window, **found, "control": control}
 
 
-def _settle(bench: Bench, peer: Peer, place: Place, seconds: float) -> None:
+def _settle(bench: Bench, peer: Peer, seconds: float) -> None:
     calm = min(CALM, seconds / 2)
     bench.rest(seconds - calm)
     if peer.store == "postgresql":
-        with bench.postgres.connect(_database(place)) as connection:
-            # So that autovacuum has nothing to do for what came before.
-            connection.execute("vacuum analyze")
-            connection.execute("checkpoint")
+        bench.postgres.clean()
     bench.rest(calm)
-
-
-def _database(place: Place) -> str:
-    return place["BENCH_URL"].rsplit("/", 1)[1]
 
 
 @contextmanager
@@ -75,7 +68,7 @@ def _counting(bench: Bench, peer: Peer, place: Place) -> Iterator[Callable[[], C
                 from pg_stat_statements
                 join pg_database on pg_database.oid = dbid
                 where datname = %s""",
-                [_database(place)],
+                [place["BENCH_URL"].rsplit("/", 1)[1]],
             ).fetchone()
             return {"statements": float(row[0]), "wal": float(row[1])}
 
