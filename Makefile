@@ -36,7 +36,7 @@ chaos: $(READY)     ## inject faults under load and check the guarantees; MINUTE
 mutants: $(READY)   ## mutation tests: remove each guard in turn, a named test must fail
 	@$(BIN)/python -m chaos.mutants
 
-bench-peers: $(READY) ## compare with other job queues, in two hours, and write docs/benchmarks.md; OPTIONS="--quick" for a trial
+bench-peers: $(READY) ## compare with other job queues, in two and a half hours, and write docs/benchmarks.md; OPTIONS="--quick" for a trial
 	@$(BIN)/pip install --quiet --disable-pip-version-check --group bench
 	@$(BIN)/python -m benchmarks.peers $(OPTIONS)
 

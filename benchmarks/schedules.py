@@ -22,7 +22,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -30,6 +30,7 @@ from typing import Any
 import psutil
 from psycopg import Connection
 
+from benchmarks import processor
 from benchmarks.lanes.server import Server, connect, cpu_seconds, running_server
 from benchmarks.lanes.statements import claim_cost, enqueue, vacuum
 from benchmarks.schedules_app import DECLARED, SCHEDULES, expression
@@ -95,12 +96,7 @@ def measure(server: Server, kind: str, seconds: float) -> Figures:
 
 def _used(connection: Connection[Any], url: str, programs: list[psutil.Popen]) -> tuple[float, float, float, float]:
     """CPU seconds of the server and of the workers, transactions, and bytes of WAL."""
-    mine = 0.0
-    for program in programs:
-        for each in [program, *program.children(recursive=True)]:
-            with suppress(psutil.NoSuchProcess):
-                times = each.cpu_times()
-                mine += times.user + times.system
+    mine = processor.cpu_seconds(program.pid for program in programs)
     found = connection.execute(
         """select (select sum(xact_commit)::float8 from pg_stat_database),
         pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::float8"""

@@ -2,15 +2,15 @@
 
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import psutil
 import psycopg
 from psycopg.conninfo import make_conninfo
 
+from benchmarks import processor
 from treadle import migrate
 from treadle.db.embedded import embedded_url, leave
 
@@ -47,18 +47,7 @@ def cpu_seconds(url: str) -> float:
     with psycopg.connect(url) as connection:
         found = connection.execute("show data_directory").fetchone()
     assert found
-    postmaster = psutil.Process(int(Path(found[0], "postmaster.pid").read_text().split()[0]))
-    while True:
-        times = postmaster.cpu_times()
-        # Processes that have ended are counted by the postmaster, which waited for them.
-        used = times.user + times.system + times.children_user + times.children_system
-        for child in postmaster.children():
-            with suppress(psutil.NoSuchProcess):
-                of_child = child.cpu_times()
-                used += of_child.user + of_child.system
-        # Otherwise a process has ended meanwhile, and may be missing or counted twice.
-        if postmaster.cpu_times()[2:4] == times[2:4]:
-            return float(used)
+    return processor.cpu_seconds([int(Path(found[0], "postmaster.pid").read_text().split()[0])])
 
 
 @contextmanager

@@ -10,8 +10,6 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
 from pathlib import Path
 
@@ -24,6 +22,7 @@ from benchmarks.peers.results import Results
 
 ROOT = Path(__file__).parents[2]
 TRIAL = Path(__file__).parent / ".trial"
+TRIAL_SECONDS = 6.0  # of rest, and of the window, of an idle worker
 CALIBRATION = 180.0  # seconds; includes creating the queue's tables
 LATE = "the run was out of time"
 
@@ -42,7 +41,14 @@ def main() -> None:
             redis = stack.enter_context(servers.redis())
         except servers.ServerMissing as missing:
             why = str(missing)
-        bench = Bench(postgres, redis, seconds=2.0, most=3_000 if options.quick else 50_000, quick=options.quick)
+        bench = Bench(
+            *(postgres, redis),
+            seconds=2.0,
+            most=3_000 if options.quick else 50_000,
+            quick=options.quick,
+            settle=options.settle,
+            window=options.window,
+        )
         results.all |= {
             "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
             "postgresql": {"version": postgres.version(), "settings": {"max_connections": servers.CONNECTIONS}},
@@ -63,8 +69,8 @@ def main() -> None:
                     partial(_measure, bench, peer, measure, nth, rates[peer.name], results, end)
                     for peer in peers[turn:] + peers[:turn]
                 ]
-                if measure.together:
-                    _together(calls)
+                if measure.together > 1:
+                    bench.together(calls, measure.together)
                 else:
                     for call in calls:
                         call()
@@ -109,16 +115,6 @@ def _calibrate(bench: Bench, peer: Peer, results: Results) -> float:
             print(f"{peer.name}: {outcome}: {found['failed']}", flush=True)
     results.save()
     return float(found.get("calibrated") or 0)
-
-
-def _together(calls: Sequence[Callable[[], None]]) -> None:
-    # More at a time would need more connections than the server allows.
-    with ThreadPoolExecutor(6) as threads:
-        try:
-            wait([threads.submit(call) for call in calls])
-        except BaseException:  # a signal: do not start the remaining calls
-            threads.shutdown(wait=False, cancel_futures=True)
-            raise
 
 
 def _sentence(error: Exception) -> str:
@@ -170,7 +166,7 @@ def _options() -> argparse.Namespace:
         help="maximum number of rounds; default: 1 to 3, depending on the measurement; 1 with --quick",
     )
     parser.add_argument(
-        "--minutes", type=float, default=57, help="no measurement but growing starts after this time; default: 57"
+        "--minutes", type=float, default=57, help="only trickle, idle and growing start after this time; default: 57"
     )
     parser.add_argument(
         "--processes", type=int, help="worker processes for every queue; default: the best number, from its adapter"
@@ -178,9 +174,15 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--quick", action="store_true", help="a trial of a few minutes, written to benchmarks/peers/.trial"
     )
+    parser.add_argument(
+        "--settle", type=float, help="idle: seconds without work before the window; default: 90, or 6 with --quick"
+    )
+    parser.add_argument("--window", type=float, help="idle: seconds of the window; default: 300, or 6 with --quick")
     parser.add_argument("--resume", action="store_true", help="continue an interrupted run")
     parser.add_argument("--output", type=Path, help="folder for benchmarks.md and benchmarks.json; default: docs")
     options = parser.parse_args()
+    options.settle = options.settle or (TRIAL_SECONDS if options.quick else Bench.settle)
+    options.window = options.window or (TRIAL_SECONDS if options.quick else Bench.window)
     options.only = _chosen(parser, options.only, every)
     chosen = _chosen(parser, options.measures, [measure.name for measure in MEASURES])
     options.measures = [measure for measure in MEASURES if measure.name in chosen]

@@ -1,12 +1,19 @@
 """What every measurement needs: an empty database for a queue, and a drain."""
 
 import time
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from threading import Event
+from typing import Any, TypeVar
 
+from benchmarks.peers import servers
 from benchmarks.peers.peer import Failed, Peer, Place
 from benchmarks.peers.servers import Postgres, Redis
 from benchmarks.peers.workers import Watch, Workers
+
+T = TypeVar("T")
 
 DRAIN = 90.0  # seconds, at most
 LOOK = 0.05  # seconds between two checks for unfinished jobs
@@ -27,7 +34,42 @@ class Bench:
     seconds: float  # approximate duration of a drain
     most: int  # maximum number of jobs per round
     quick: bool = False
+    settle: float = 90.0  # seconds without work before the measurement of an idle worker
+    window: float = 300.0  # seconds of that measurement
     numbers: dict[str, int] = field(default_factory=dict)
+    _interrupted: Event = field(default_factory=Event)
+
+    def together(self, calls: Sequence[Callable[[], T]], number: int) -> list[T]:
+        """Run several measurements at a time. If the run is interrupted, so are those that rest()."""
+        with ThreadPoolExecutor(number) as threads:
+            try:
+                running = [threads.submit(call) for call in calls]
+                wait(running)
+            except BaseException:  # a signal: do not start the remaining calls
+                self._interrupted.set()
+                threads.shutdown(wait=False, cancel_futures=True)
+                raise
+        return [each.result() for each in running]
+
+    def rest(self, seconds: float) -> None:
+        if self._interrupted.wait(seconds):
+            raise Failed("the run was interrupted")
+
+    @contextmanager
+    def apart(self, peer: Peer, settings: dict[str, str] | None = None) -> Iterator["Bench"]:
+        """A bench with a server of its own, so that whatever the server does, it does for this queue."""
+        if peer.store == "redis":
+            with servers.redis() as redis:
+                yield replace(self, redis=redis, numbers={})
+        else:
+            with servers.postgres(settings) as postgres:
+                yield replace(self, postgres=postgres)
+
+    def server(self, peer: Peer) -> int:
+        """The process id of the server that this queue uses."""
+        server = self.redis if peer.store == "redis" else self.postgres
+        assert server
+        return server.pid
 
     def fresh(self, peer: Peer, suffix: str = "") -> Place:
         """Create an empty database with the queue's tables, and return the environment that points to it."""

@@ -29,6 +29,14 @@ class LeftOut(Exception):
 
 
 @dataclass
+class Asking:
+    """A command that runs in the background."""
+
+    pid: int = 0  # as soon as it has started
+    answer: Answer = field(default_factory=dict)  # at the end of the block
+
+
+@dataclass
 class Peer:
     name: str
     command: list[str]
@@ -44,10 +52,12 @@ class Peer:
     def processes(self) -> int:
         return int(self.about["processes"])
 
-    def ask(self, place: Place, *words: Any, seconds: float = SECONDS) -> Answer:
+    def ask(self, place: Place, *words: Any, seconds: float = SECONDS, asking: Asking | None = None) -> Answer:
         """Run one command of the adapter and return the last JSON object that it printed."""
         with start([*self.command, *map(str, words)], place, stderr=subprocess.PIPE) as program:
             self._note(program)
+            if asking:
+                asking.pid = program.pid
             try:
                 output, errors = program.communicate(timeout=seconds)
             except subprocess.TimeoutExpired as error:
@@ -85,25 +95,25 @@ class Peer:
             end(program)
 
     @contextmanager
-    def asking(self, place: Place, *words: Any) -> Iterator[list[Answer]]:
-        """Like ask(), but in the background. At the end of the block the answer is in the list."""
-        answers: list[Answer] = []
+    def asking(self, place: Place, *words: Any) -> Iterator[Asking]:
+        """Like ask(), but in the background."""
+        asking = Asking()
         errors: list[Exception] = []
 
         def ask() -> None:
             try:
-                answers.append(self.ask(place, *words))
+                asking.answer = self.ask(place, *words, asking=asking)
             except Failed as error:
                 errors.append(error)
 
         thread = threading.Thread(target=ask)
         thread.start()
         try:
-            yield answers
+            yield asking
         finally:
             thread.join()
-        if errors:
-            raise errors[0]
+            if errors:  # also if the block has failed, because this is why
+                raise errors[0]
 
     @contextmanager
     def working(self, place: Place, kind: str, processes: int | None = None) -> Iterator[Workers]:

@@ -45,7 +45,8 @@ def draw(summary: Summary, folder: Path) -> list[str]:
         "types": lambda: _bars(summary, ["types_10_1", "types_10_8"], "jobs per second"),
         "growing": lambda: _growing(summary),
         "enqueue": lambda: _bars(summary, ["bulk", "single_48"], "jobs per second"),
-        "latency": lambda: _bars(summary, ["idle_p50", "idle_p99"], "milliseconds", log=True),
+        "latency": lambda: _bars(summary, ["pickup_p50", "pickup_p99"], "milliseconds", log=True),
+        "trickle": lambda: _bars(summary, ["trickle_cpu", "trickle_p99"], "milliseconds", log=True),
         "held": lambda: _held(summary),
         "wal": lambda: _bars(summary, ["wal"], "bytes"),
     }

@@ -14,7 +14,8 @@ DOCS = Path(__file__).parents[2] / "docs"
 # The figures that the introduction mentions.
 SUMMARIZED = [
     *("drain", "types_10_1", "types_1_8", "types_10_8", "growing_last", "bulk", "single_1", "single_48"),
-    *("idle_p50", "idle_p99", "busy_p50", "busy_p99", "payloads", "kill", "wal"),
+    *("pickup_p50", "pickup_p99", "trickle_cpu", "trickle_p50", "trickle_p99", "idle_cpu"),
+    *("busy_p50", "busy_p99", "payloads", "kill", "wal"),
 ]
 
 
@@ -32,13 +33,13 @@ def page(summary: Summary, made: list[str]) -> str:
 
     on_postgres = [peer for peer in summary.peers if summary.on(peer, "postgresql")]
     speed = ["drain", "waiting", "sustained", "bulk", "single_1", "single_48"]
-    idle, busy = ["idle_p50", "idle_p95", "idle_p99"], ["busy_p50", "busy_p95", "busy_p99"]
+    pickup, busy = ["pickup_p50", "pickup_p95", "pickup_p99"], ["busy_p50", "busy_p95", "busy_p99"]
     return f"""# Benchmarks
 
 This page compares Treadle with other job queues on the same server, with the same jobs, in one run. Every queue is used
 through its public interface and with its best documented settings. `make bench-peers` produces the figures from a clone
-in at most an hour, and another for the runs of five minutes; this page and its plots are generated from
-[benchmarks.json](benchmarks.json) alone.
+in at most an hour, and another one and a half for jobs one at a time, idle workers and the runs of five minutes; this
+page and its plots are generated from [benchmarks.json](benchmarks.json) alone.
 [Decision 20](decisions/0020-peer-benchmarks.md) explains the method.
 
 {_circumstances(summary)}
@@ -74,13 +75,13 @@ Milliseconds from just before the enqueue call to the first line of the handler.
 first jobs of a round, on new connections, are not counted.
 
 {plot("latency", "Pick-up latency of an idle worker, p50 and p99, milliseconds")}{
-        tables.figures(summary, idle, "idle_p50")
+        tables.figures(summary, pickup, "pickup_p50")
     }
 Half load is half of the drain rate, or half of the single enqueue rate of 48 connections, whichever is less.
 {_loads(summary)}
 
 {tables.figures(summary, busy, "busy_p50")}
-{_payloads(summary)}## Throughput with an open snapshot
+{_payloads(summary)}{_trickle(summary, plot)}{_idle(summary)}## Throughput with an open snapshot
 
 Ten consecutive drains while another connection keeps a transaction open, so that dead rows cannot be removed. Queues
 that drain 10,000 jobs per second get 50,000 jobs per drain, the others fewer, and five drains. For comparison, drains
@@ -168,6 +169,40 @@ At 100 small jobs per second, alone, and while 20 jobs per second with 200 kB of
 workers.
 
 {tables.figures(summary, keys, "payloads")}
+"""
+
+
+def _trickle(summary: Summary, plot: Callable[[str, str], str]) -> str:
+    if not summary.values("trickle_cpu"):
+        return ""
+    cpu = ["trickle_cpu", "trickle_server", "trickle_worker", "trickle_producer"]
+    return f"""## One job at a time
+
+At 100 jobs per second, from one producer that makes one call after the other, to one worker process: milliseconds of
+CPU (user and system) per job, and pick-up latency. Each queue has a server of its own here. All of its processes are
+counted, including background processes and sessions that have ended; for the worker, all processes that it started.
+Start-up and the first second are not counted.
+
+{plot("trickle", "CPU per job at 100 jobs per second, and pick-up latency, p99, milliseconds")}{
+        tables.figures(summary, cpu, "trickle_cpu")
+    }
+{tables.figures(summary, ["trickle_p50", "trickle_p99"], "trickle_p50")}
+"""
+
+
+def _idle(summary: Summary) -> str:
+    rounds = [one for peer in summary.peers for one in summary.rounds(peer, "idle")]
+    if not rounds:
+        return ""
+    settle, window = rounds[0]["settle"], rounds[0]["window"]
+    return f"""## An idle worker
+
+One worker process that ran a few jobs and then had none, measured for {window:.0f} s after {settle:.0f} s without work.
+CPU is a share of one core, counted like above. Statements are those that the worker sends, including BEGIN and COMMIT
+(on Redis: commands). WAL is that of the whole server. Each queue has a server of its own, which is also measured
+without a worker.
+
+{tables.idle(summary)}
 """
 
 

@@ -1,4 +1,5 @@
-"""The two servers that all queues share: PostgreSQL with default settings, and Redis with its append-only file."""
+"""PostgreSQL with default settings, and Redis with its append-only file. All queues share one server of each, except in
+measurements of all that a server does for a queue."""
 
 import os
 import shutil
@@ -25,8 +26,9 @@ class ServerMissing(Exception):
 
 
 class Postgres:
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, pid: int = 0) -> None:
         self.port = port
+        self.pid = pid  # of the postmaster
 
     def url(self, database: str) -> str:
         return f"postgresql://postgres@127.0.0.1:{self.port}/{database}"
@@ -46,6 +48,18 @@ class Postgres:
             connection.execute("checkpoint")
         return self.url(database)
 
+    def clean(self) -> None:
+        """Leave nothing to do for autovacuum and the next checkpoint."""
+        with self.connect() as connection:
+            names = connection.execute("select datname from pg_database where datallowconn").fetchall()
+        # The analysis writes to pg_statistic, and reports the dead rows there when its session ends.
+        for statement in ("vacuum analyze", "vacuum pg_catalog.pg_statistic"):
+            for (name,) in names:
+                with self.connect(name) as connection:
+                    connection.execute(statement)
+        with self.connect() as connection:
+            connection.execute("checkpoint")
+
     def has(self, database: str) -> bool:
         with self.connect() as connection:
             found = connection.execute("select from pg_database where datname = %s", [database]).fetchone()
@@ -53,8 +67,9 @@ class Postgres:
 
 
 class Redis:
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, pid: int = 0) -> None:
         self.port = port
+        self.pid = pid
 
     def make(self, database: int) -> str:
         """Empty a database and return its URL. Redis has 16 databases, identified by number."""
@@ -65,9 +80,12 @@ class Redis:
         command = ["redis-cli", "-p", str(self.port), *words]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
+    def info(self, section: str, name: str) -> str:
+        lines = self.ask("info", section).splitlines()
+        return next(line.split(":")[1] for line in lines if line.startswith(f"{name}:"))
+
     def version(self) -> str:
-        lines = self.ask("info", "server").splitlines()
-        return next(line.split(":")[1] for line in lines if line.startswith("redis_version"))
+        return self.info("server", "redis_version")
 
 
 def free_port() -> int:
@@ -77,15 +95,15 @@ def free_port() -> int:
 
 
 @contextmanager
-def postgres() -> Iterator[Postgres]:
+def postgres(settings: dict[str, str] | None = None) -> Iterator[Postgres]:
     folder = Path(tempfile.mkdtemp(prefix="bench-"))
     folder.chmod(0o711)
     # Treadle's embedded server, but over TCP: not every driver accepts a socket path as host.
     server = embedded._find_server(folder)
     lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT)
     port = free_port()
-    options = {"listen_addresses": "127.0.0.1", "port": port, "unix_socket_directories": ""}
-    options |= {"max_connections": CONNECTIONS}
+    options: dict[str, Any] = {"listen_addresses": "127.0.0.1", "port": port, "unix_socket_directories": ""}
+    options |= {"max_connections": CONNECTIONS} | (settings or {})
     try:
         embedded._initialize(server, lock)
         process = subprocess.Popen(
@@ -104,7 +122,7 @@ def postgres() -> Iterator[Postgres]:
         )
         try:
             _await_answer(lambda: psycopg.connect(Postgres(port).url("postgres")).close(), psycopg.Error)
-            yield Postgres(port)
+            yield Postgres(port, process.pid)
         finally:
             process.send_signal(signal.SIGINT)  # a fast shutdown
             process.wait(SECONDS)
@@ -120,9 +138,10 @@ def redis() -> Iterator[Redis]:
     if not shutil.which("redis-server"):
         raise ServerMissing("redis-server is not installed; on Debian and Ubuntu: apt-get install redis-server")
     folder = tempfile.mkdtemp(prefix="bench-")
-    found = Redis(free_port())
-    options = ["--port", str(found.port), "--bind", "127.0.0.1", "--dir", folder, "--appendonly", "yes"]
+    port = free_port()
+    options = ["--port", str(port), "--bind", "127.0.0.1", "--dir", folder, "--appendonly", "yes"]
     process = subprocess.Popen(["redis-server", *options], stdout=subprocess.DEVNULL, start_new_session=True)
+    found = Redis(port, process.pid)
     try:
         _await_answer(lambda: found.ask("ping"), subprocess.CalledProcessError)
         yield found

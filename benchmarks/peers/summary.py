@@ -73,12 +73,25 @@ FIGURES = [
     Figure("bulk", "bulk enqueue", "drain", each("enqueued_per_second"), "/s"),
     Figure("single_1", "single enqueue, 1 connection", "single", each("per_second_1"), "/s"),
     Figure("single_48", "single enqueue, 48 connections", "single", each("per_second_48"), "/s"),
-    Figure("idle_p50", "pick-up latency, idle, p50", "idle", waited("p50"), " ms", False),
-    Figure("idle_p95", "pick-up latency, idle, p95", "idle", waited("p95"), " ms", False),
-    Figure("idle_p99", "pick-up latency, idle, p99", "idle", waited("p99"), " ms", False),
+    Figure("pickup_p50", "pick-up latency, idle, p50", "pickup", waited("p50"), " ms", False),
+    Figure("pickup_p95", "pick-up latency, idle, p95", "pickup", waited("p95"), " ms", False),
+    Figure("pickup_p99", "pick-up latency, idle, p99", "pickup", waited("p99"), " ms", False),
     Figure("busy_p50", "pick-up latency at half load, p50", "busy", each("p50"), " ms", False),
     Figure("busy_p95", "pick-up latency at half load, p95", "busy", each("p95"), " ms", False),
     Figure("busy_p99", "pick-up latency at half load, p99", "busy", each("p99"), " ms", False),
+    Figure("trickle_cpu", "CPU per job at 100 jobs/s", "trickle", inner("cpu_ms", "all"), " ms", False),
+    Figure("trickle_server", "server CPU per job at 100 jobs/s", "trickle", inner("cpu_ms", "server"), " ms", False),
+    Figure("trickle_worker", "worker CPU per job at 100 jobs/s", "trickle", inner("cpu_ms", "worker"), " ms", False),
+    Figure(
+        "trickle_producer", "producer CPU per job at 100 jobs/s", "trickle", inner("cpu_ms", "producer"), " ms", False
+    ),
+    Figure("trickle_p50", "pick-up latency at 100 jobs/s, p50", "trickle", each("p50"), " ms", False),
+    Figure("trickle_p99", "pick-up latency at 100 jobs/s, p99", "trickle", each("p99"), " ms", False),
+    Figure("idle_cpu", "CPU of an idle worker and its server", "idle", inner("cpu_percent", "all"), " %", False),
+    Figure(
+        "idle_statements", "statements per minute of an idle worker", "idle", each("statements_per_minute"), "", False
+    ),
+    Figure("idle_wal", "WAL per hour with an idle worker", "idle", each("wal_per_hour"), " bytes", False),
     Figure("kill", "recovery after kill -9", "kill", each("seconds"), " s", False),
     Figure("history", "drain with many finished jobs", "history", each("drained_per_second"), "/s"),
     Figure("held", "last drain with an open snapshot, relative to the rate without", "held", tenth, ""),

@@ -3,7 +3,12 @@
 from benchmarks.peers.figures import median
 from benchmarks.peers.summary import BY_KEY, Summary
 
-DIGITS = {"payloads": 1, "idle": 1, "busy": 1, "kill": 1, "transactions": 2, "versions": 2, "dead": 2, "held": 2}
+DIGITS = {"payloads": 1, "pickup": 1, "busy": 1, "trickle": 2, "idle_cpu": 2, "idle_statements": 1, "kill": 1}
+DIGITS |= {"transactions": 2, "versions": 2, "dead": 2, "held": 2}
+
+
+def digits(key: str) -> int:
+    return DIGITS.get(key, DIGITS.get(key.split("_")[0], 0))
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
@@ -34,6 +39,21 @@ def growing(summary: Summary) -> str:
         rows.append((last.middle, [_name(summary, peer), *cells, f"{last.middle / first.middle:.2f}", jobs]))
     rows.sort(key=lambda row: -row[0])
     return table(["", "first minute", "last minute", "last / first", "jobs"], [cells for _, cells in rows])
+
+
+def idle(summary: Summary) -> str:
+    """Return a table of idle workers, the cheapest first, with what the server does without a worker."""
+    rows = []
+    for peer in summary.peers:
+        for one in summary.rounds(peer, "idle"):
+            alone, used = one["control"], one["cpu_percent"]
+            shares = (used["all"], used["worker"], used["server"], alone["cpu_percent"]["server"])
+            cells = [*(f"{share:.2f}" for share in shares), f"{one['statements_per_minute']:,.1f}"]
+            cells += [f"{each['wal_per_hour']:,.0f}" if "wal_per_hour" in each else "-" for each in (one, alone)]
+            rows.append((used["all"], [_name(summary, peer), *cells]))
+    rows.sort(key=lambda row: row[0])
+    head = ["", "CPU, %", "worker", "server", "server without a worker", "statements per minute", "WAL bytes per hour"]
+    return table([*head, "WAL bytes per hour without a worker"], [cells for _, cells in rows])
 
 
 def held(summary: Summary) -> str:
@@ -116,12 +136,12 @@ def _cell_with_ratio(summary: Summary, peer: str, key: str) -> str:
     value, ratio = summary.value(peer, key), summary.ratio(peer, key)
     if value is None or ratio is None:
         return _cell(summary, peer, key)
-    return f"{value.middle:,.{DIGITS.get(key.split('_')[0], 0)}f}" + ("" if peer == "treadle" else f" ({ratio:.2f})")
+    return f"{value.middle:,.{digits(key)}f}" + ("" if peer == "treadle" else f" ({ratio:.2f})")
 
 
 def _cell(summary: Summary, peer: str, key: str) -> str:
     value = summary.value(peer, key)
     if value:
-        return value.text(DIGITS.get(key, DIGITS.get(key.split("_")[0], 0)))
+        return value.text(digits(key))
     found = summary.raw["peers"][peer]["measures"].get(BY_KEY[key].measure, {})
     return "failed" if "failed" in found else "-"

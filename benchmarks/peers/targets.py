@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from benchmarks.peers.figures import median
 from benchmarks.peers.summary import BY_KEY, Summary
-from benchmarks.peers.tables import table
+from benchmarks.peers.tables import digits, table
 from benchmarks.peers.wins import REFERENCE
 
 ONE_TYPE = ["drain", "types_1_1", "types_1_8"]
@@ -38,8 +39,15 @@ def verdicts(summary: Summary) -> Iterator[Verdict]:
         for peer in ("oban", "pgqueuer"):
             yield from _times(summary, key, peer)
     on_postgres = [peer for peer in summary.peers if summary.on(peer, "postgresql")]
-    for key in ("idle_p50", "idle_p99"):
+    for key in ("pickup_p50", "pickup_p99"):
         yield from _first(summary, key, on_postgres, "on PostgreSQL")
+    yield from _times(summary, "trickle_cpu", "pgqueuer", 1.25)
+    for key in ("trickle_cpu", "trickle_p50"):
+        yield from _first(summary, key, on_postgres, "on PostgreSQL")
+    yield from _first(summary, "trickle_p99", on_postgres, "on PostgreSQL", within=1.1)
+    yield from _most(summary, "idle_cpu", 0.3)
+    yield from _most(summary, "idle_statements", 2.0)
+    yield from _no_wal(summary)
     yield from _most(summary, "busy_p50", 4.0)
     yield from _most(summary, "busy_p99", 12.0)
     leased = [peer for peer in summary.peers if summary.about(peer).get("lease") == LEASE]
@@ -60,19 +68,30 @@ def _times(summary: Summary, key: str, peer: str, least: float | None = None) ->
         yield Verdict(f"{figure.title}: {wanted}", f"{times:.2f} times as good", met)
 
 
-def _first(summary: Summary, key: str, peers: list[str], among: str) -> Iterator[Verdict]:
+def _first(summary: Summary, key: str, peers: list[str], among: str, within: float | None = None) -> Iterator[Verdict]:
+    """Treadle is the first, or, with a number, its figure is at most so many times that of the best other queue."""
     figure, values = BY_KEY[key], summary.values(key)
     own = values.get("treadle")
     others = {peer: values[peer].middle for peer in peers if peer in values and peer not in ("treadle", REFERENCE)}
     if own and others:
         best = min(others, key=lambda peer: others[peer])
-        result = f"{own.middle:.1f}{figure.unit}; the best other one is {summary.shown(best)}, {others[best]:.1f}"
-        yield Verdict(f"{figure.title}: first of those {among}", result, own.middle <= others[best])
+        first, second = (f"{value:.{digits(key)}f}" for value in (own.middle, others[best]))
+        result = f"{first}{figure.unit}; the best other one is {summary.shown(best)}, {second}"
+        wanted = "first" if within is None else f"at most {within:g} times the first"
+        yield Verdict(f"{figure.title}: {wanted} of those {among}", result, own.middle <= others[best] * (within or 1))
 
 
 def _most(summary: Summary, key: str, most: float) -> Iterator[Verdict]:
     figure, own = BY_KEY[key], summary.values(key).get("treadle")
     if own:
-        yield Verdict(
-            f"{figure.title}: at most {most:g}{figure.unit}", f"{own.middle:.1f}{figure.unit}", own.middle <= most
-        )
+        result = f"{own.middle:.{digits(key)}f}{figure.unit}"
+        yield Verdict(f"{figure.title}: at most {most:g}{figure.unit}", result, own.middle <= most)
+
+
+def _no_wal(summary: Summary) -> Iterator[Verdict]:
+    """An idle worker causes no WAL: the server writes no more than without it."""
+    own = summary.value("treadle", "idle_wal") if "treadle" in summary.peers else None
+    if own:
+        alone = median([one["control"]["wal_per_hour"] for one in summary.rounds("treadle", "idle")])
+        result = f"{own.middle:,.0f} bytes; {alone:,.0f} without a worker"
+        yield Verdict(f"{BY_KEY['idle_wal'].title}: none because of the worker", result, own.middle <= alone)

@@ -1,6 +1,7 @@
 """The figures in which another queue is ahead, and the reasons, which are written by hand in reasons.toml."""
 
 import tomllib
+from math import isfinite
 from pathlib import Path
 
 from benchmarks.peers.summary import FIGURES, Figure, Summary
@@ -24,7 +25,9 @@ def wins(summary: Summary) -> str:
         if not better:
             continue
         others = [
-            f"{summary.shown(peer)} {_text(value, figure)} ({ratio:.2f} times as good)" for peer, value, ratio in better
+            f"{summary.shown(peer)} {_text(value, figure)}"
+            + (f" ({ratio:.2f} times as good)" if isfinite(ratio) else "")
+            for peer, value, ratio in better
         ]
         own = summary.value("treadle", figure.key)
         assert own
@@ -63,5 +66,5 @@ def ahead(summary: Summary, figure: Figure) -> list[tuple[str, float, float]]:
 
 
 def _text(value: float, figure: Figure) -> str:
-    digits = 0 if value >= 100 else 1 if value >= 10 else 2 if value >= 0.1 else 4
+    digits = 0 if value >= 100 or value == 0 else 1 if value >= 10 else 2 if value >= 0.1 else 4
     return f"{value:,.{digits}f}{figure.unit}"

@@ -6,11 +6,13 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import benchmarks.peers.bench
 import psutil
 import psycopg
 import pytest
@@ -18,11 +20,12 @@ from benchmarks.peers import __main__ as run
 from benchmarks.peers import install
 from benchmarks.peers.bench import Bench
 from benchmarks.peers.figures import quantiles
-from benchmarks.peers.measures import Measure, growing, held
+from benchmarks.peers.measures import Measure, growing, held, idle, trickle
 from benchmarks.peers.peer import Failed, LeftOut, Peer
 from benchmarks.peers.program import end_group, signal_group, start
 from benchmarks.peers.results import Results
 from benchmarks.peers.servers import Postgres
+from benchmarks.processor import cpu_seconds
 
 from tests.support.workers import until
 
@@ -134,6 +137,62 @@ def test_work_without_a_pause_has_a_backlog_until_its_time_is_over(
     assert found["jobs"] >= 2_000  # more than were enqueued at the beginning
     assert (found["first"], found["last"]) == (found["rates"][0], found["rates"][-1])
     assert bare.ask(place, "left") == {"left": 0}
+
+
+@pytest.fixture(scope="module")
+def apart() -> Iterator[Bench]:
+    """A bench whose measurements share one server of its own."""
+    bench = Bench(Postgres(0), None, seconds=2.0, most=300, quick=True, settle=1.0, window=2.0)
+    with bench.apart(Peer("bare", [], {"store": "postgresql"}), idle.SETTINGS) as own:
+        own.apart = lambda *_: nullcontext(own)  # type: ignore[assignment, method-assign]
+        yield own
+
+
+def test_the_processor_time_of_a_job_is_that_of_server_worker_and_producer(bare: Peer, apart: Bench) -> None:
+    found = trickle.measure(apart, bare, 0.0)
+    assert 100 < found["jobs"] <= 300
+    assert 0 < found["p50"] <= found["p99"]
+    assert all(0 < found["cpu_ms"][name] < 20 for name in ("server", "worker", "producer"))
+    assert found["cpu_ms"]["all"] == pytest.approx(sum(found["cpu_ms"].values()) / 2)
+
+
+def test_an_idle_worker_is_compared_with_a_server_without_one(bare: Peer, apart: Bench) -> None:
+    found = idle.measure(apart, bare, 0.0)
+    # Without work, it polls every 5 ms, and writes nothing.
+    assert found["statements_per_minute"] > 60 * 20
+    assert found["cpu_percent"]["worker"] > 0
+    assert found["control"]["statements_per_minute"] == 0
+    assert found["control"]["cpu_percent"]["worker"] == 0
+
+
+def test_processes_that_have_ended_are_counted_by_the_one_that_started_them() -> None:
+    burn = "import time; [None for _ in iter(lambda: time.process_time() < {}, False)]"
+    child = burn.format(0.3)
+    parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}]); {burn.format(0.2)}"
+    program = start([sys.executable, "-c", f"{parent}; print(flush=True); time.sleep(60)"], {})
+    try:
+        assert program.stdout
+        program.stdout.readline()
+        assert 0.45 < cpu_seconds([program.pid]) < 5
+    finally:
+        end_group(program)
+        program.communicate()
+
+
+def test_measurements_that_wait_end_when_the_run_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: Any) -> None:
+        raise KeyboardInterrupt
+
+    def waits() -> None:
+        with pytest.raises(Failed, match="interrupted"):
+            bench.rest(5)
+        ended.append(True)
+
+    bench, ended = Bench(Postgres(0), None, seconds=2.0, most=300), list[bool]()
+    monkeypatch.setattr(benchmarks.peers.bench, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        bench.together([waits], 1)
+    assert ended == [True]
 
 
 class PeerWithLateOutcomes:

@@ -38,7 +38,7 @@ def test_a_ratio_is_the_median_of_the_rounds_in_which_both_were_measured() -> No
     summary = Summary(raw_results(treadle=[100.0, 50.0, 100.0], other=[200.0, 50.0, 110.0], short=[150.0]))
     assert summary.ratio("other", "drain") == pytest.approx(1.1)
     assert summary.ratio("short", "drain") == pytest.approx(1.5)
-    assert summary.ratio("other", "idle_p50") is None
+    assert summary.ratio("other", "pickup_p50") is None
 
 
 def test_targets_are_judged_by_the_figures_of_the_run() -> None:
@@ -78,11 +78,58 @@ def test_figures_of_types_and_of_five_minutes_have_their_ratio_to_treadle() -> N
     assert "It is not first in: drain, 10 job types, 1 process (other)" in page
 
 
+def trickle(cpu: float, p99: float) -> dict[str, Any]:
+    parts = {"server": cpu - 0.5, "worker": 0.3, "producer": 0.2, "all": cpu}
+    return {"jobs": 9, "rate": 100.0, "cpu_ms": parts, "p50": 2.0, "p95": 3.0, "p99": p99}
+
+
+def idle(worker: float, wal: float, alone: float) -> dict[str, Any]:
+    control = {"cpu_percent": {"server": 0.01}, "statements_per_minute": 0.0, "wal_per_hour": alone}
+    used = {"worker": worker, "server": 0.1, "all": worker + 0.1}
+    found = {"cpu_percent": used, "statements_per_minute": 2.0, "wal_per_hour": wal, "control": control}
+    return {"settle": 90.0, "window": 300.0, **found}
+
+
+def test_one_job_at_a_time_and_an_idle_worker_are_judged_by_their_targets() -> None:
+    figures = raw_results(treadle=[1.0], pgqueuer=[1.0], bare=[1.0])
+    for name, *rounds in (
+        ("treadle", trickle(4.0, 5.4), idle(0.19, 700.0, 700.0)),
+        ("pgqueuer", trickle(4.9, 5.0), idle(0.5, 9_000.0, 700.0)),
+        ("bare", trickle(1.0, 1.0), idle(0.01, 0.0, 0.0)),
+    ):
+        for measure, one in zip(("trickle", "idle"), rounds, strict=True):
+            figures["peers"][name]["measures"][measure] = {"rounds": [one]}
+    page = report.page(Summary(figures), [])
+    assert "| CPU per job at 100 jobs/s: at least 1.25 times pgqueuer | 1.23 times as good | **missed** |" in page
+    assert "first of those on PostgreSQL | 4.00 ms; the best other one is pgqueuer, 4.90 | met |" in page
+    assert (
+        "at most 1.1 times the first of those on PostgreSQL | 5.40 ms; the best other one is pgqueuer, 5.00 | met |"
+        in page
+    )
+    assert "| CPU of an idle worker and its server: at most 0.3 % | 0.29 % | met |" in page
+    assert "| statements per minute of an idle worker: at most 2 | 2.0 | met |" in page
+    assert "none because of the worker | 700 bytes; 700 without a worker | met |" in page
+    assert "| **treadle** | 4.00 | 3.50 | 0.30 | 0.20 |" in page
+    assert "| **treadle** | 0.29 | 0.19 | 0.10 | 0.01 | 2.0 | 700 | 700 |" in page
+    figures["peers"]["treadle"]["measures"]["idle"] = {"rounds": [idle(0.21, 701.0, 700.0)]}
+    missed = [one.target for one in verdicts(Summary(figures)) if "idle worker" in one.target and not one.met]
+    assert len(missed) == 2
+
+
+def test_a_queue_that_does_nothing_when_idle_is_ahead_without_a_ratio() -> None:
+    figures = raw_results(treadle=[1.0], silent=[1.0])
+    for name, wal in (("treadle", 700.0), ("silent", 0.0)):
+        figures["peers"][name]["measures"]["idle"] = {"rounds": [idle(0.1, wal, 0.0)]}
+    assert "Treadle 700 bytes: silent 0 bytes.\n" in wins(Summary(figures))
+
+
 def test_a_run_without_the_new_measurements_has_no_empty_sections() -> None:
     page = report.page(Summary(raw_results(treadle=[1.0])), [])
     assert "Job types and processes" not in page
     assert "Five minutes of work" not in page
     assert "Beside large payloads" not in page
+    assert "One job at a time" not in page
+    assert "An idle worker" not in page
 
 
 def test_failures_are_in_the_report_with_their_reasons() -> None:

@@ -20,7 +20,8 @@ import { createInterface } from "node:readline";
 const REPORT = 50; // milliseconds between two reports about jobs that ran
 const STOP = 3000; // milliseconds to wait for a worker that waits for its jobs
 const WARM = 1; // seconds of enqueues that are not counted: on new connections they take longer
-export const PRODUCERS = 16; // concurrent calls, because consecutive calls would not reach the rate
+// Concurrent calls, because consecutive calls would not reach a high rate.
+export const PRODUCERS = Number(process.env.BENCH_PRODUCERS ?? 16);
 
 export const TEN = Array.from({ length: 10 }, (_, nth) => `noop${nth}`);
 const IN_A_ROW = 200; // jobs of one type, when there are ten

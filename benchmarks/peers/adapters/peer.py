@@ -38,7 +38,8 @@ from typing import Any
 
 REPORT = 0.05  # seconds between two reports about jobs that ran
 WARM = 1.0  # seconds of enqueues that are not counted: on new connections they take longer
-PRODUCERS = 16  # concurrent calls, because consecutive calls would not reach the rate
+# Concurrent calls, because consecutive calls would not reach a high rate.
+PRODUCERS = int(os.environ.get("BENCH_PRODUCERS", "16"))
 TEN = [f"noop{nth}" for nth in range(10)]
 IN_A_ROW = 200  # jobs of one type, when there are ten
 LARGE = 200_000  # characters

@@ -11,10 +11,10 @@ def measure(bench: Bench, peer: Peer, rate: float) -> dict[str, Any]:
     jobs = bench.size(rate)
     place = bench.fresh(peer)
     with peer.watching(place) as watch, peer.working(place, "noop") as workers:
-        with peer.asking(place, "bulk", jobs) as answers:
+        with peer.asking(place, "bulk", jobs) as asking:
             pass
         # The adapter connects before it enqueues. It reports when the enqueue began, or at least how long it took.
-        began = answers[0].get("began", time.monotonic() - answers[0]["seconds"])
+        began = asking.answer.get("began", time.monotonic() - asking.answer["seconds"])
         began = min(began, workers.first or began)
         drained = bench.finish(watch, workers, jobs, began)
     return {"jobs": jobs, "per_second": drained.rate}
