@@ -335,6 +335,6 @@ def test_a_worker_asks_for_no_notification_while_another_one_answers_the_last(co
     assert not notified_after(0, "0")
     assert not notified_after(0, "12345")
     assert notified_after(0, last), "it is the one who answers"
-    assert notified_after(0, "null"), "it does not know"
+    assert notified_after(0, "-1"), "it does not know"
     assert notified_after(150_000, "0"), "the other one does not answer"
     assert notified_after(-150_000, "0"), "the clock was set back"

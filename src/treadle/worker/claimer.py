@@ -263,7 +263,7 @@ class Claimer:
             self._report_full(0)
             self._enough = self._prefetch.size() // 2
             return self._release_stalled()
-        # A claim that finds too little also says when the next job is due, except while it need not be known yet. What else
+        # A claim that finds too little also says when the next job is due, unless that need not be known yet. What else
         # a check is for is done once a second.
         listen = not self._drain and time.monotonic() >= self._unchecked_until and self._due_check.is_recent()
         claims, next_due = ([], None) if self._check_first else await self._claim(wanted, listen)
@@ -297,7 +297,12 @@ class Claimer:
             with self._due_check.claiming():
                 claimed = await self.connection.run(
                     worker_queries.claim(
-                        self._worker_id, self.types, wanted, self._queues, listen=listen, answered=self._due_check.answered()
+                        self._worker_id,
+                        self.types,
+                        wanted,
+                        self._queues,
+                        listen=listen,
+                        answered=self._due_check.answered(),
                     )
                 )
         except DatabaseUnavailable:

@@ -67,7 +67,7 @@ def claim(
     listen: bool = False,
     answered: int | None = None,
 ) -> Query[Claimed]:
-    """`listen`: if there are fewer jobs, be notified of new ones from then on, and say when the next is due: as `next_due`."""
+    """`listen`: if there are fewer jobs, do what `next_due` does: ask for a notification, say when the next is due."""
     params = {
         "worker_id": worker_id,
         "job_types": job_types,
@@ -171,7 +171,13 @@ def next_due(
 ) -> Query[Due]:
     """When the next job is due. `sure` also finds jobs that were committed late. `answered` is the number of the last
     notification if this worker answers it, 0 if another one does, None if that is unknown."""
-    params = {"worker_id": worker_id, "job_types": job_types, "queues": queues, "sure": sure, "answered": _number(answered)}
+    params = {
+        "worker_id": worker_id,
+        "job_types": job_types,
+        "queues": queues,
+        "sure": sure,
+        "answered": _number(answered),
+    }
     return Query(statement("next_due"), params, lambda rows: Due._make(rows[0]), often=True)
 
 

@@ -6,16 +6,9 @@
 -- just before their change is visible. So what was read is not kept before the last tick is visible, nor within a second after
 -- a lane has changed. If a commit takes even longer, the next tick makes up for it.
 --
--- The settings fix the plan, for the reasons given in claim_in_turns.sql.
+-- A part of claims and of next_due(), whose settings fix the plan.
 create or replace function treadle.known_lanes(p_job_types varchar[], p_queues varchar[]) returns treadle.lane_range[]
 language plpgsql
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set enable_indexscan = on
-set enable_nestloop = on
-set plan_cache_mode = force_generic_plan
 as $$
 declare
     c_lanes constant int := 100;
@@ -28,11 +21,15 @@ declare
     v_many boolean;
     v_lanes treadle.lane_range[];
 begin
-    if not treadle.tick_is_fresh() and (treadle.prepare_lanes(p_job_types)).xid is not null then
-        return null;
+    -- Before the floors are read, in a statement of its own: see tick_is_fresh().
+    v_ticked := pg_sequence_last_value('treadle.tick_clock'::regclass);
+    if abs(coalesce(v_ticked, 0) - extract(epoch from clock_timestamp()) * 1000000) > 800000 then
+        if (treadle.prepare_lanes(p_job_types)).xid is not null then
+            return null;
+        end if;
+        v_ticked := pg_sequence_last_value('treadle.tick_clock'::regclass);
     end if;
 
-    v_ticked := pg_sequence_last_value('treadle.tick_clock'::regclass);
     v_changed := coalesce(pg_sequence_last_value('treadle.lane_clock'::regclass), 0);
     v_key := concat_ws(' ', v_ticked, v_changed, p_job_types, p_queues) || E'\n';
     v_kept := current_setting(c_kept, true);

@@ -8,9 +8,6 @@ create or replace function treadle.mark_claimed(
     p_keeps smallint default 0 -- keeps_slots() for jobs that are claimed under a limit
 ) returns setof treadle.jobs
 language plpgsql
-set enable_seqscan = off
-set enable_tidscan = on
-set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_found int;

@@ -1,6 +1,6 @@
 -- Of lanes of one priority: which have the oldest p_wanted jobs, from when on, and how many of them. It locks nothing.
 --
--- It reads a few jobs of each lane. If those are not all, it reads more of those lanes only that can have more of the oldest: jobs
+-- A part of claims, whose settings fix the plan. It reads a few jobs of each lane. If those are not all, it reads more of those lanes only that can have more of the oldest: jobs
 -- are often enqueued in bursts.
 create or replace function treadle.oldest_of_lanes(
     p_lanes treadle.lane_range[],
@@ -13,14 +13,6 @@ create or replace function treadle.oldest_of_lanes(
     out per_lane int -- how many jobs of each lane were read
 )
 language plpgsql stable
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set enable_indexscan = on
-set enable_nestloop = on
-set jit = off
-set plan_cache_mode = force_generic_plan
 as $$
 declare
     -- Usually enough if they are spread evenly.

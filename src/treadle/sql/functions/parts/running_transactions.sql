@@ -4,9 +4,6 @@ create or replace function treadle.running_transactions() returns xid[]
 language plpgsql stable
 as $$
 begin
-    if pg_snapshot_xmin(pg_current_snapshot()) = pg_snapshot_xmax(pg_current_snapshot()) then
-        return '{}';
-    end if;
     return array(select running::xid from pg_snapshot_xip(pg_current_snapshot()) as running);
 end
 $$;

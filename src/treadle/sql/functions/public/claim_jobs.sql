@@ -28,8 +28,8 @@ as $$
 declare
     v_now constant timestamptz := clock_timestamp();
     v_read bigint; -- how many index entries
-    v_expected bigint := 200; -- if more were read, the floors have fallen behind
-    v_running constant xid[] := treadle.running_transactions();
+    v_expected bigint := 500; -- if more were read, the floors have fallen behind
+    v_running xid[] := '{}'; -- see running_transactions()
     v_lanes treadle.lane_range[];
     v_first int := 1;
     v_picked treadle.lane_range[];
@@ -46,6 +46,9 @@ begin
             using errcode = 'invalid_parameter_value';
     end if;
 
+    if pg_snapshot_xmin(pg_current_snapshot()) <> pg_snapshot_xmax(pg_current_snapshot()) then
+        v_running := treadle.running_transactions();
+    end if;
     if not exists (select from treadle.limit_targets) then
         v_lanes := treadle.known_lanes(p_job_types, p_queues);
     end if;
