@@ -1,4 +1,4 @@
--- The first step of a claim, as in claim_lanes(), for lanes that take turns: which lanes, how many jobs of each, and where they
+-- The first step of a claim, as oldest_of_lanes(), for lanes that take turns: which lanes, how many jobs of each, and where they
 -- begin. Up to p_head jobs of each lane are read.
 create or replace function treadle.pick_fairly(
     p_fair varchar[],
