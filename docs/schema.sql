@@ -150,7 +150,7 @@ CREATE TABLE treadle.jobs (
     losses integer,
     weight integer,
     holds smallint DEFAULT 0 NOT NULL,
-    keeps smallint DEFAULT 0 NOT NULL,
+    flags smallint DEFAULT 0 NOT NULL,
     queue character varying(50) DEFAULT 'default'::character varying NOT NULL,
     partition character varying(500) DEFAULT ''::character varying NOT NULL COLLATE pg_catalog."C",
     key character varying(200),
@@ -186,7 +186,7 @@ COMMENT ON COLUMN treadle.jobs.weight IS 'How much of each of its limits the job
 
 COMMENT ON COLUMN treadle.jobs.holds IS 'What a pending job waits for besides its time, as bits: 1 = an earlier job with the same key, 2 = other jobs (dependencies), 4 = a signal. 0: nothing.';
 
-COMMENT ON COLUMN treadle.jobs.keeps IS 'What else is stored for this job, as bits: 1 = events, 2 = log lines, 4 = steps, 8 = it was claimed under a limit, 16 = its end is watched by jobs that wait for it, 32 = it has dependencies, 64 = it takes results of other jobs, 128 = it is a workflow, 256 = it is part of a workflow, 512 = it was cancelled because it was not needed, 1024 = it waits for a signal, 2048 = inverted by a statement that counts its end. What is stored is deleted with the job.';
+COMMENT ON COLUMN treadle.jobs.flags IS 'What else is stored for this job, as bits: 1 = events, 2 = log lines, 4 = steps, 8 = it was claimed under a limit, 16 = its end is watched by jobs that wait for it, 32 = it has dependencies, 64 = it takes results of other jobs, 128 = it is a workflow, 256 = it is part of a workflow, 512 = it was cancelled because it was not needed, 1024 = it waits for a signal, 2048 = inverted by a statement that counts its end. What is stored is deleted with the job.';
 
 COMMENT ON COLUMN treadle.jobs.partition IS 'The values that limits and fairness tell jobs apart by, as a JSON object ({"tenant": "acme"}); empty for most. Jobs of different partitions are in different lanes.';
 
@@ -376,6 +376,30 @@ COMMENT ON FUNCTION treadle.find_workflow(p_id uuid, OUT id uuid, OUT has_ended 
 
 COMMENT ON FUNCTION treadle.finish_step(p_id uuid, p_position integer, p_name character varying, p_result jsonb, p_lease bigint, p_worker_id character varying) IS 'Records that a step of a job is finished, with its result. Returns false if the claim is lost.';
 
+COMMENT ON FUNCTION treadle.flag_counted() IS 'The bit of jobs.flags that a statement inverts which counts the end of a job itself. Its value means nothing.';
+
+COMMENT ON FUNCTION treadle.flag_dependencies() IS 'The bit of jobs.flags that says: this job waits for others, or did.';
+
+COMMENT ON FUNCTION treadle.flag_events() IS 'The bit of jobs.flags that says: this job has events.';
+
+COMMENT ON FUNCTION treadle.flag_inputs() IS 'The bit of jobs.flags that says: results of other jobs are arguments of this one.';
+
+COMMENT ON FUNCTION treadle.flag_limited() IS 'The bit of jobs.flags that says: this job was claimed under a limit.';
+
+COMMENT ON FUNCTION treadle.flag_logs() IS 'The bit of jobs.flags that says: this job has log lines.';
+
+COMMENT ON FUNCTION treadle.flag_member() IS 'The bit of jobs.flags that says: this job is part of a workflow.';
+
+COMMENT ON FUNCTION treadle.flag_signal() IS 'The bit of jobs.flags that says: this job waits for a signal, and no worker runs it.';
+
+COMMENT ON FUNCTION treadle.flag_skipped() IS 'The bit of jobs.flags that says: this job was cancelled because it was not needed.';
+
+COMMENT ON FUNCTION treadle.flag_steps() IS 'The bit of jobs.flags that says: this job has steps.';
+
+COMMENT ON FUNCTION treadle.flag_watched() IS 'The bit of jobs.flags that says: jobs wait for the end of this one.';
+
+COMMENT ON FUNCTION treadle.flag_workflow() IS 'The bit of jobs.flags that says: this job is a workflow, and ends when all of its jobs have ended.';
+
 COMMENT ON FUNCTION treadle.forget_limit(p_name character varying) IS 'Deletes what belongs to a limit that was deleted.';
 
 COMMENT ON FUNCTION treadle.forget_limit_keys(p_now timestamp with time zone) IS 'Deletes keys of limits that no job uses any more.';
@@ -432,6 +456,8 @@ COMMENT ON FUNCTION treadle.is_satisfied(p_needs character varying, p_outcome ch
 
 COMMENT ON FUNCTION treadle.is_waiting(p_status character varying, p_holds smallint) IS 'Whether a job waits for other jobs.';
 
+COMMENT ON FUNCTION treadle.job_ended() IS 'Trigger: when a job finishes, unblocks the next one of its key, and notes that its limits may have room and that jobs may have waited for it.';
+
 COMMENT ON FUNCTION treadle.job_events(p_id uuid, p_number integer, p_lease bigint, p_phase integer, p_limit integer) IS 'The events of a job after a position, with its transitions among them, in order.';
 
 COMMENT ON FUNCTION treadle.job_status(p_id uuid) IS 'The status of a job as of now; null if there is none.';
@@ -443,30 +469,6 @@ COMMENT ON FUNCTION treadle.keep_depth(p_status character varying, p_lane treadl
 COMMENT ON FUNCTION treadle.keep_logs(p_worker_id character varying, p_ids uuid[], p_leases bigint[], p_owners integer[], p_sequences integer[], p_levels integer[], p_loggers text[], p_messages text[], p_ages double precision[], p_head integer, p_tail integer) IS 'Writes the log lines of a worker''s jobs, fenced by their lease numbers, and keeps the first and the last lines of each job. Returns the ids of the jobs that were accepted.';
 
 COMMENT ON FUNCTION treadle.keep_worker() IS 'Trigger: keeps the row of a worker with a lease while it has jobs.';
-
-COMMENT ON FUNCTION treadle.keeps_counted() IS 'The bit of jobs.keeps that a statement inverts which counts the end of a job itself. Its value means nothing.';
-
-COMMENT ON FUNCTION treadle.keeps_dependencies() IS 'The bit of jobs.keeps that says: this job waits for others, or did.';
-
-COMMENT ON FUNCTION treadle.keeps_events() IS 'The bit of jobs.keeps that says: this job has events.';
-
-COMMENT ON FUNCTION treadle.keeps_inputs() IS 'The bit of jobs.keeps that says: results of other jobs are arguments of this one.';
-
-COMMENT ON FUNCTION treadle.keeps_logs() IS 'The bit of jobs.keeps that says: this job has log lines.';
-
-COMMENT ON FUNCTION treadle.keeps_members() IS 'The bit of jobs.keeps that says: this job is a workflow, and ends when all of its jobs have ended.';
-
-COMMENT ON FUNCTION treadle.keeps_part() IS 'The bit of jobs.keeps that says: this job is part of a workflow.';
-
-COMMENT ON FUNCTION treadle.keeps_signal() IS 'The bit of jobs.keeps that says: this job waits for a signal, and no worker runs it.';
-
-COMMENT ON FUNCTION treadle.keeps_skipped() IS 'The bit of jobs.keeps that says: this job was cancelled because it was not needed.';
-
-COMMENT ON FUNCTION treadle.keeps_slots() IS 'The bit of jobs.keeps that says: this job was claimed under a limit.';
-
-COMMENT ON FUNCTION treadle.keeps_steps() IS 'The bit of jobs.keeps that says: this job has steps.';
-
-COMMENT ON FUNCTION treadle.keeps_watchers() IS 'The bit of jobs.keeps that says: jobs wait for the end of this one.';
 
 COMMENT ON FUNCTION treadle.kept_depth(p_status character varying, p_lane treadle.lane) IS 'How many jobs a lane has, or there are of a status that is not pending, as workers counted them last.';
 
@@ -506,7 +508,7 @@ COMMENT ON FUNCTION treadle.make_idle(p_ids bigint[], p_now timestamp with time 
 
 COMMENT ON FUNCTION treadle.make_room(p_job_type character varying, p_queue character varying, p_priority integer, p_partitions character varying[], p_added uuid[]) IS 'Whether so many jobs may be enqueued; drops the oldest if max_pending says so.';
 
-COMMENT ON FUNCTION treadle.mark_claimed(p_worker_id character varying, p_now timestamp with time zone, p_places tid[], p_keyed boolean, p_keeps smallint) IS 'Marks the rows that claim_lanes() has locked as claimed, and returns where they are then.';
+COMMENT ON FUNCTION treadle.mark_claimed(p_worker_id character varying, p_now timestamp with time zone, p_places tid[], p_keyed boolean, p_flags smallint) IS 'Marks the rows that claim_lanes() has locked as claimed, and returns where they are then.';
 
 COMMENT ON FUNCTION treadle.move_due_jobs(p_from timestamp with time zone, p_seen xid8, p_now timestamp with time zone, p_shift boolean, p_late boolean, p_limit integer) IS 'After the clock was set back from p_from: moves jobs that were due to the current time. Returns whether there may be more.';
 
@@ -546,7 +548,7 @@ COMMENT ON FUNCTION treadle.operate(p_action character varying, p_ids uuid[], p_
 
 COMMENT ON FUNCTION treadle.operate_schedule(p_action character varying, p_name character varying, p_actor text, p_reason text) IS 'Pauses, resumes, runs or deletes a schedule. Returns done, unchanged, missing, or declared (in code).';
 
-COMMENT ON FUNCTION treadle.outcome_of(p_status character varying, p_keeps smallint) IS 'The status of a job; skipped if it was cancelled because it was not needed.';
+COMMENT ON FUNCTION treadle.outcome_of(p_status character varying, p_flags smallint) IS 'The status of a job; skipped if it was cancelled because it was not needed.';
 
 COMMENT ON FUNCTION treadle.park_lanes(p_now timestamp with time zone, p_priority integer, p_queues character varying[], p_job_types character varying[], p_partitions character varying[], p_names character varying[], p_keys character varying[], p_opens timestamp with time zone[]) IS 'Parks lanes whose jobs wait for a limit.';
 
@@ -711,8 +713,6 @@ COMMENT ON FUNCTION treadle.tick_is_fresh() IS 'Whether the last tick is recent 
 COMMENT ON FUNCTION treadle.time_buckets() IS 'The upper bounds of the histograms of waiting and run times, in seconds.';
 
 COMMENT ON FUNCTION treadle.try_check(p_check bigint, p_ids uuid[], p_ended boolean, p_past uuid, p_limit integer) IS 'Decides about the jobs of a row of dependency_checks; after an error, it is tried again later.';
-
-COMMENT ON FUNCTION treadle.unblock_next() IS 'Trigger: when a job finishes, unblocks the next one of its key, and notes that its limits may have room and that jobs may have waited for it.';
 
 COMMENT ON FUNCTION treadle.use_stored(p_job_ids uuid[], p_stored_ids uuid[]) IS 'Records that each of these jobs uses the stored object beside it until the job is deleted. Returns the objects that do not exist.';
 
@@ -1863,6 +1863,10 @@ CREATE CONSTRAINT TRIGGER confirm_blocked AFTER INSERT ON treadle.jobs DEFERRABL
 
 CREATE TRIGGER drop_belongings AFTER DELETE ON treadle.jobs REFERENCING OLD TABLE AS old_jobs FOR EACH STATEMENT EXECUTE FUNCTION treadle.drop_belongings();
 
+CREATE TRIGGER job_deleted AFTER DELETE ON treadle.jobs FOR EACH ROW WHEN (((old.key IS NOT NULL) OR (((old.flags)::integer & 280) <> 0))) EXECUTE FUNCTION treadle.job_ended();
+
+CREATE TRIGGER job_ended AFTER UPDATE ON treadle.jobs FOR EACH ROW WHEN ((((new.finished_at IS NOT NULL) OR ((new.status)::text = 'pending'::text)) AND ((old.key IS NOT NULL) OR (((old.flags)::integer & 24) <> 0) OR ((((old.flags)::integer & 256) <> 0) AND (old.flags = new.flags)) OR (old.finished_at IS NOT NULL) OR ((new.status)::text <> 'completed'::text)))) EXECUTE FUNCTION treadle.job_ended();
+
 CREATE TRIGGER keep_worker BEFORE DELETE ON treadle.workers FOR EACH ROW WHEN ((old.lease IS NOT NULL)) EXECUTE FUNCTION treadle.keep_worker();
 
 CREATE CONSTRAINT TRIGGER notify_at_commit AFTER INSERT ON treadle.wake_requests DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION treadle.notify_at_commit();
@@ -1870,10 +1874,6 @@ CREATE CONSTRAINT TRIGGER notify_at_commit AFTER INSERT ON treadle.wake_requests
 CREATE TRIGGER prepare_job BEFORE INSERT ON treadle.jobs FOR EACH ROW WHEN (((new.run_at IS NULL) OR (new.key IS NOT NULL) OR ((new.status)::text <> 'pending'::text) OR (new.finished_at IS NOT NULL) OR (new.attempts IS NULL) OR (new.max_attempts IS NULL))) EXECUTE FUNCTION treadle.prepare_job();
 
 CREATE TRIGGER register_lanes AFTER INSERT ON treadle.jobs REFERENCING NEW TABLE AS new_jobs FOR EACH STATEMENT EXECUTE FUNCTION treadle.register_lanes();
-
-CREATE TRIGGER unblock_next AFTER UPDATE ON treadle.jobs FOR EACH ROW WHEN ((((new.finished_at IS NOT NULL) OR ((new.status)::text = 'pending'::text)) AND ((old.key IS NOT NULL) OR (((old.keeps)::integer & 24) <> 0) OR ((((old.keeps)::integer & 256) <> 0) AND (old.keeps = new.keeps)) OR (old.finished_at IS NOT NULL) OR ((new.status)::text <> 'completed'::text)))) EXECUTE FUNCTION treadle.unblock_next();
-
-CREATE TRIGGER unblock_next_deleted AFTER DELETE ON treadle.jobs FOR EACH ROW WHEN (((old.key IS NOT NULL) OR (((old.keeps)::integer & 280) <> 0))) EXECUTE FUNCTION treadle.unblock_next();
 
 ALTER TABLE ONLY treadle.stored_parts
     ADD CONSTRAINT stored_parts_stored_id_fkey FOREIGN KEY (stored_id) REFERENCES treadle.stored(id);

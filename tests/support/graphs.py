@@ -72,7 +72,7 @@ def insert_workflow(
     ).fetchall()
     ids = sorted(row[0] for row in rows)
     row = connection.execute(
-        """insert into treadle.jobs (job_type, data, holds, keeps)
+        """insert into treadle.jobs (job_type, data, holds, flags)
         values ('workflow', jsonb_build_object('name', %s::text), 2, 160) returning id""",
         [title],
     ).fetchone()

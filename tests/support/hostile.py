@@ -94,7 +94,7 @@ def _job(connection: Connection[Any], text: str, status: str) -> UUID:
         """
         insert into treadle.jobs (
             job_type, queue, status, key, unique_key, worker_id, current_stage, last_error, data, result, checkpoint,
-            pace, keeps, attempts, lease, events_count, claimed_at, started_at, finished_at)
+            pace, flags, attempts, lease, events_count, claimed_at, started_at, finished_at)
         values (
             left(%(text)s, 50), left(%(text)s, 50), %(status)s, left(%(text)s, 200), left(%(text)s, 200),
             case when %(claimed)s then left(%(text)s, 100) end, left(%(text)s, 100), %(text)s, %(json)s, %(json)s,

@@ -172,7 +172,7 @@ def test_a_viewer_sees_no_more_than_on_the_page_of_a_job(viewer: Browser, operat
 
 def test_a_job_that_was_not_needed_is_skipped(operator: Browser, connection: Connection[Any]) -> None:
     workflow, ids = insert_workflow(connection, [(), (0,)], names=["pay", "refund"])
-    connection.execute("update jobs set status = 'cancelled', keeps = 512, started_at = null where id = %s", [ids[1]])
+    connection.execute("update jobs set status = 'cancelled', flags = 512, started_at = null where id = %s", [ids[1]])
     assert 'aria-label="refund, step, skipped"' in get(operator, f"/jobs/{workflow}")
     assert graph_of(operator, workflow)["states"] == {"skipped": 1, "completed": 1}
 

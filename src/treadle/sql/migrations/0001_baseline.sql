@@ -36,7 +36,7 @@ create table treadle.jobs (
     losses        int,
     weight        int,
     holds         smallint not null default 0,
-    keeps         smallint not null default 0,
+    flags         smallint not null default 0,
     queue         varchar(50) not null default 'default',
     partition     varchar(500) collate "C" not null default '',
     key           varchar(200),
@@ -72,7 +72,7 @@ comment on column treadle.jobs.crashes is 'How often the process in which the jo
 comment on column treadle.jobs.losses is 'How often its worker was lost as a whole while the job ran, since an attempt last failed by itself; null: never.';
 comment on column treadle.jobs.weight is 'How much of each of its limits the job uses. Null: 1.';
 comment on column treadle.jobs.holds is 'What a pending job waits for besides its time, as bits: 1 = an earlier job with the same key, 2 = other jobs (dependencies), 4 = a signal. 0: nothing.';
-comment on column treadle.jobs.keeps is 'What else is stored for this job, as bits: 1 = events, 2 = log lines, 4 = steps, 8 = it was claimed under a limit, 16 = its end is watched by jobs that wait for it, 32 = it has dependencies, 64 = it takes results of other jobs, 128 = it is a workflow, 256 = it is part of a workflow, 512 = it was cancelled because it was not needed, 1024 = it waits for a signal, 2048 = inverted by a statement that counts its end. What is stored is deleted with the job.';
+comment on column treadle.jobs.flags is 'What else is stored for this job, as bits: 1 = events, 2 = log lines, 4 = steps, 8 = it was claimed under a limit, 16 = its end is watched by jobs that wait for it, 32 = it has dependencies, 64 = it takes results of other jobs, 128 = it is a workflow, 256 = it is part of a workflow, 512 = it was cancelled because it was not needed, 1024 = it waits for a signal, 2048 = inverted by a statement that counts its end. What is stored is deleted with the job.';
 comment on column treadle.jobs.partition is 'The values that limits and fairness tell jobs apart by, as a JSON object ({"tenant": "acme"}); empty for most. Jobs of different partitions are in different lanes.';
 comment on column treadle.jobs.key is 'Jobs with the same key run one at a time, in the order they were enqueued.';
 comment on column treadle.jobs.unique_key is 'While this job is unfinished (or pending: see unique_while), no other job of its type with the same unique key is added.';
@@ -140,7 +140,7 @@ create table treadle.expiries (
 comment on table treadle.expiries is 'When to look whether a job has expired.';
 
 
--- What jobs publish and keep. It is deleted with the job (drop_belongings); jobs.keeps says whether there is any.
+-- What jobs publish and keep. It is deleted with the job (drop_belongings); jobs.flags says whether there is any.
 
 create table treadle.events (
     job_id      uuid not null,

@@ -37,7 +37,7 @@ begin
             finished_at = v_now,
             result = done.result,
             -- Counted below, not by the trigger.
-            keeps = case when job.keeps & treadle.keeps_part() <> 0 then job.keeps # treadle.keeps_counted() else job.keeps end
+            flags = case when job.flags & treadle.flag_member() <> 0 then job.flags # treadle.flag_counted() else job.flags end
         from done
         where job.id = done.id
           and job.lease = done.lease
@@ -46,9 +46,9 @@ begin
           and job.worker_id is not distinct from done.worker_id
           and job.status <> 'pending'
           and job.finished_at is null
-        returning job.id, job.keeps
+        returning job.id, job.flags
     )
-    select array_agg(completed.id), array_agg(completed.id) filter (where completed.keeps & treadle.keeps_part() <> 0)
+    select array_agg(completed.id), array_agg(completed.id) filter (where completed.flags & treadle.flag_member() <> 0)
     into v_accepted, v_parts
     from completed;
 

@@ -5,28 +5,28 @@
 -- While a key has blocked jobs, it has at least one unfinished job that is not blocked. Each of those unblocks one other
 -- when it finishes, so two that finish at the same time unblock two. More than one unblocked job does no harm: claims take
 -- only the head of the key.
-create or replace function treadle.unblock_next() returns trigger
+create or replace function treadle.job_ended() returns trigger
 language plpgsql
 set enable_seqscan = off
 as $$
 declare
     v_next uuid;
 begin
-    if old.keeps & treadle.keeps_slots() <> 0
+    if old.flags & treadle.flag_limited() <> 0
         and old.status in ('claimed', 'running')
         and exists (select from treadle.lanes as lane where lane.parked_name is not null)
     then
         perform treadle.note_openings(old.queue, old.job_type, old.partition);
     end if;
 
-    if old.keeps & treadle.keeps_part() <> 0 then
+    if old.flags & treadle.flag_member() <> 0 then
         if tg_op = 'UPDATE'
-            and (old.keeps # new.keeps) & treadle.keeps_counted() = 0
+            and (old.flags # new.flags) & treadle.flag_counted() = 0
             and old.status <> new.status
             and (old.finished_at is not null or new.finished_at is not null)
         then
             perform treadle.note_member_change(
-                old.id, treadle.outcome_of(old.status, old.keeps), treadle.outcome_of(new.status, new.keeps)
+                old.id, treadle.outcome_of(old.status, old.flags), treadle.outcome_of(new.status, new.flags)
             );
         elsif tg_op = 'DELETE' and old.finished_at is null then
             perform treadle.note_member_change(old.id, old.status, null);
@@ -34,11 +34,11 @@ begin
     end if;
 
     if tg_op = 'DELETE' then
-        if old.keeps & treadle.keeps_watchers() <> 0 then
+        if old.flags & treadle.flag_watched() <> 0 then
             perform treadle.note_dependency_check(array[old.id], true);
         end if;
     elsif (old.finished_at is null) <> (new.finished_at is null) then
-        if old.keeps & treadle.keeps_watchers() <> 0
+        if old.flags & treadle.flag_watched() <> 0
             or new.status <> 'completed'
             and exists (select from treadle.dependencies as edge where edge.after_id = old.id)
         then
@@ -87,27 +87,27 @@ begin
 end
 $$;
 
-comment on function treadle.unblock_next() is 'Trigger: when a job finishes, unblocks the next one of its key, and notes that its limits may have room and that jobs may have waited for it.';
+comment on function treadle.job_ended() is 'Trigger: when a job finishes, unblocks the next one of its key, and notes that its limits may have room and that jobs may have waited for it.';
 
 -- The condition leaves out what most jobs go through, so that it is short: PostgreSQL parses it again for every UPDATE of jobs.
 -- The function decides.
-create or replace trigger unblock_next
+create or replace trigger job_ended
     after update on treadle.jobs
     for each row
     when (
         (new.finished_at is not null or new.status = 'pending')
         and (
             old.key is not null
-            or old.keeps & 24 <> 0 -- keeps_slots() and keeps_watchers()
-            or old.keeps & 256 <> 0 and old.keeps = new.keeps -- keeps_part(), and the statement does not count it
+            or old.flags & 24 <> 0 -- flag_limited() and flag_watched()
+            or old.flags & 256 <> 0 and old.flags = new.flags -- flag_member(), and the statement does not count it
             or old.finished_at is not null
             or new.status <> 'completed'
         )
     )
-    execute function treadle.unblock_next();
+    execute function treadle.job_ended();
 
-create or replace trigger unblock_next_deleted
+create or replace trigger job_deleted
     after delete on treadle.jobs
     for each row
-    when (old.key is not null or old.keeps & 280 <> 0) -- keeps_slots(), keeps_watchers() and keeps_part()
-    execute function treadle.unblock_next();
+    when (old.key is not null or old.flags & 280 <> 0) -- flag_limited(), flag_watched() and flag_member()
+    execute function treadle.job_ended();
