@@ -45,7 +45,7 @@ COMMENT ON FUNCTION treadle.cancel_members(p_id uuid, p_reason text, p_limit int
 
 COMMENT ON FUNCTION treadle.carry_out_plan(p_id uuid, p_plan jsonb) IS 'Adds the jobs of a workflow that are only known when it begins.';
 
-COMMENT ON FUNCTION treadle.change_job() IS 'Trigger: guards the key of a job, sets finished_at, and places a job that becomes claimable at or above the floor of its lane.';
+COMMENT ON FUNCTION treadle.change_job() IS 'Trigger: sets finished_at of a job, and places a job that becomes claimable at or above the floor of its lane.';
 
 
 SET default_tablespace = '';
@@ -161,8 +161,11 @@ CREATE TABLE treadle.jobs (
     checkpoint jsonb,
     origin jsonb,
     headers jsonb,
-    CONSTRAINT valid_partition CHECK ((((partition)::text = ''::text) OR (jsonb_typeof((partition)::jsonb) = 'object'::text))),
-    CONSTRAINT valid_status CHECK (((status)::text = ANY ((ARRAY['pending'::character varying, 'claimed'::character varying, 'running'::character varying, 'completed'::character varying, 'failed'::character varying, 'cancelled'::character varying])::text[])))
+    CONSTRAINT valid_status CHECK (
+CASE
+    WHEN (finished_at IS NULL) THEN ((status)::text = ANY ('{pending,claimed,running}'::text[]))
+    ELSE ((status)::text = ANY ('{completed,failed,cancelled}'::text[]))
+END)
 )
 WITH (fillfactor='90', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_insert_scale_factor='0.05', autovacuum_analyze_scale_factor='0.02', autovacuum_vacuum_cost_delay='0');
 
@@ -186,7 +189,7 @@ COMMENT ON COLUMN treadle.jobs.weight IS 'How much of each of its limits the job
 
 COMMENT ON COLUMN treadle.jobs.holds IS 'What a pending job waits for besides its time, as bits: 1 = an earlier job with the same key, 2 = other jobs (dependencies), 4 = a signal. 0: nothing.';
 
-COMMENT ON COLUMN treadle.jobs.flags IS 'What else is stored for this job, as bits: 1 = events, 2 = log lines, 4 = steps, 8 = it was claimed under a limit, 16 = its end is watched by jobs that wait for it, 32 = it has dependencies, 64 = it takes results of other jobs, 128 = it is a workflow, 256 = it is part of a workflow, 512 = it was cancelled because it was not needed, 1024 = it waits for a signal, 2048 = inverted by a statement that counts its end. What is stored is deleted with the job.';
+COMMENT ON COLUMN treadle.jobs.flags IS 'What else there is to know about this job, as bits: 1 = it has events, 2 = log lines, 4 = steps, 8 = dependencies, 16 = it takes results of other jobs, 32 = it is a workflow, 64 = it is part of a workflow, 128 = it was cancelled because it was not needed, 256 = it waits for a signal, 512 = it was claimed under a limit. And what job_ended() does when it ends: 1024 = its limits may have room, 2048 = its workflow counts it, 4096 = jobs wait for it. Each bit has a function: flag_events() and so on.';
 
 COMMENT ON COLUMN treadle.jobs.partition IS 'The values that limits and fairness tell jobs apart by, as a JSON object ({"tenant": "acme"}); empty for most. Jobs of different partitions are in different lanes.';
 
@@ -211,6 +214,8 @@ COMMENT ON FUNCTION treadle.channel(p_kind text) IS 'The name of the channel to 
 COMMENT ON FUNCTION treadle.check_at_commit() IS 'Trigger: at commit, decides what an end, a retry or an enqueue means for jobs that wait for others.';
 
 COMMENT ON FUNCTION treadle.check_ended(p_id uuid, p_past uuid, p_limit integer) IS 'Decides what the end or the retry of a job means for those that wait for it. Returns the last of these, if there may be more.';
+
+COMMENT ON FUNCTION treadle.check_identity() IS 'Trigger: guards the key and the partition of a job.';
 
 COMMENT ON FUNCTION treadle.check_waiting(p_ids uuid[], p_past uuid) IS 'Decides what these jobs wait for. Returns those that are locked.';
 
@@ -376,7 +381,7 @@ COMMENT ON FUNCTION treadle.find_workflow(p_id uuid, OUT id uuid, OUT has_ended 
 
 COMMENT ON FUNCTION treadle.finish_step(p_id uuid, p_position integer, p_name character varying, p_result jsonb, p_lease bigint, p_worker_id character varying) IS 'Records that a step of a job is finished, with its result. Returns false if the claim is lost.';
 
-COMMENT ON FUNCTION treadle.flag_counted() IS 'The bit of jobs.flags that a statement inverts which counts the end of a job itself. Its value means nothing.';
+COMMENT ON FUNCTION treadle.flag_counting() IS 'The bit of jobs.flags that says: when this job ends, job_ended() counts it for its workflow.';
 
 COMMENT ON FUNCTION treadle.flag_dependencies() IS 'The bit of jobs.flags that says: this job waits for others, or did.';
 
@@ -389,6 +394,8 @@ COMMENT ON FUNCTION treadle.flag_limited() IS 'The bit of jobs.flags that says: 
 COMMENT ON FUNCTION treadle.flag_logs() IS 'The bit of jobs.flags that says: this job has log lines.';
 
 COMMENT ON FUNCTION treadle.flag_member() IS 'The bit of jobs.flags that says: this job is part of a workflow.';
+
+COMMENT ON FUNCTION treadle.flag_opening() IS 'The bit of jobs.flags that says: when this job ends, job_ended() notes that its limits may have room.';
 
 COMMENT ON FUNCTION treadle.flag_signal() IS 'The bit of jobs.flags that says: this job waits for a signal, and no worker runs it.';
 
@@ -440,6 +447,15 @@ COMMENT ON FUNCTION treadle.id_digits(p_search text) IS 'The digits of a search 
 
 COMMENT ON FUNCTION treadle.insert_jobs(p_job treadle.jobs, p_data text[], p_keys character varying[], p_nths integer[], p_unique character varying[], p_partitions text[]) IS 'Inserts jobs for enqueue_with_options(), except those whose unique key another job has.';
 
+CREATE SEQUENCE treadle.awaited
+    START WITH 0
+    INCREMENT BY 1
+    MINVALUE 0
+    NO MAXVALUE
+    CACHE 1;
+
+COMMENT ON FUNCTION treadle.is_awaited() IS 'Whether a session waits for jobs to finish: see request_notifications().';
+
 COMMENT ON FUNCTION treadle.is_blocked_by_key(p_holds smallint) IS 'Whether a job waits for an earlier job with the same key.';
 
 COMMENT ON FUNCTION treadle.is_claimable(p_status character varying, p_holds smallint, p_attempts integer, p_max_attempts integer) IS 'Whether a worker may claim a job once it is due: it is pending, nothing blocks it, and it has attempts left.';
@@ -456,7 +472,16 @@ COMMENT ON FUNCTION treadle.is_satisfied(p_needs character varying, p_outcome ch
 
 COMMENT ON FUNCTION treadle.is_waiting(p_status character varying, p_holds smallint) IS 'Whether a job waits for other jobs.';
 
-COMMENT ON FUNCTION treadle.job_ended() IS 'Trigger: when a job finishes, unblocks the next one of its key, and notes that its limits may have room and that jobs may have waited for it.';
+CREATE SEQUENCE treadle.watched
+    START WITH 0
+    INCREMENT BY 1
+    MINVALUE 0
+    NO MAXVALUE
+    CACHE 1;
+
+COMMENT ON FUNCTION treadle.is_watched() IS 'Whether a session watches events and progress of jobs: see request_notifications().';
+
+COMMENT ON FUNCTION treadle.job_ended() IS 'Trigger: when a job has ended, was given back, retried or deleted, does what follows for its limits, its workflow, jobs that wait for it and its key.';
 
 COMMENT ON FUNCTION treadle.job_events(p_id uuid, p_number integer, p_lease bigint, p_phase integer, p_limit integer) IS 'The events of a job after a position, with its transitions among them, in order.';
 
@@ -534,7 +559,7 @@ COMMENT ON FUNCTION treadle.note_dependency_check(p_ids uuid[], p_ended boolean,
 
 COMMENT ON FUNCTION treadle.note_member_change(p_id uuid, p_old character varying, p_new character varying) IS 'Notes for the counts of a workflow that one of its jobs has ended, or was retried.';
 
-COMMENT ON FUNCTION treadle.note_openings(p_queue character varying, p_job_type character varying, p_partition character varying) IS 'Notes that the limits of a job that has ended may have room.';
+COMMENT ON FUNCTION treadle.note_openings(p_lanes treadle.lane[]) IS 'Notes that the limits of jobs that have ended may have room.';
 
 COMMENT ON FUNCTION treadle.notify_at_commit() IS 'Trigger: at commit, notifies an idle worker if one wants to be notified.';
 
@@ -714,6 +739,8 @@ COMMENT ON FUNCTION treadle.time_buckets() IS 'The upper bounds of the histogram
 
 COMMENT ON FUNCTION treadle.try_check(p_check bigint, p_ids uuid[], p_ended boolean, p_past uuid, p_limit integer) IS 'Decides about the jobs of a row of dependency_checks; after an error, it is tried again later.';
 
+COMMENT ON FUNCTION treadle.unblock_next(p_id uuid, p_key character varying) IS 'When a job with a key has ended: unblocks the oldest blocked job of the key.';
+
 COMMENT ON FUNCTION treadle.use_stored(p_job_ids uuid[], p_stored_ids uuid[]) IS 'Records that each of these jobs uses the stored object beside it until the job is deleted. Returns the objects that do not exist.';
 
 COMMENT ON FUNCTION treadle.wake_workers(p_due timestamp with time zone) IS 'Notifies an idle worker, when this transaction commits, of a job that is due at p_due.';
@@ -757,13 +784,6 @@ ALTER TABLE treadle.audit ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     NO MAXVALUE
     CACHE 1
 );
-
-CREATE SEQUENCE treadle.awaited
-    START WITH 0
-    INCREMENT BY 1
-    MINVALUE 0
-    NO MAXVALUE
-    CACHE 1;
 
 CREATE TABLE treadle.clock_jumps (
     id bigint NOT NULL,
@@ -1092,7 +1112,8 @@ CREATE TABLE treadle.lanes (
     next_run_at timestamp with time zone,
     parked_name character varying(100),
     parked_key character varying(200) COLLATE pg_catalog."C",
-    parked_at timestamp with time zone
+    parked_at timestamp with time zone,
+    CONSTRAINT valid_partition CHECK ((((partition)::text = ''::text) OR (jsonb_typeof((partition)::jsonb) = 'object'::text)))
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='50', autovacuum_vacuum_cost_delay='0');
 ALTER TABLE ONLY treadle.lanes ALTER COLUMN id SET STATISTICS 0;
@@ -1534,13 +1555,6 @@ CREATE UNLOGGED TABLE treadle.wake_requests (
 
 COMMENT ON TABLE treadle.wake_requests IS 'Transactions that decide at commit whether to notify workers. Always empty.';
 
-CREATE SEQUENCE treadle.watched
-    START WITH 0
-    INCREMENT BY 1
-    MINVALUE 0
-    NO MAXVALUE
-    CACHE 1;
-
 CREATE TABLE treadle.worker_concurrency (
     worker_id character varying(100) NOT NULL,
     concurrency integer NOT NULL,
@@ -1855,17 +1869,19 @@ CREATE INDEX idx_unique_periods_end ON treadle.unique_periods USING btree (ends_
 
 CREATE INDEX idx_workflows_open ON treadle.workflows USING btree (id) WHERE is_open;
 
-CREATE TRIGGER change_job BEFORE UPDATE ON treadle.jobs FOR EACH ROW WHEN ((((new.status)::text = 'pending'::text) OR (old.finished_at IS NOT NULL) OR (((new.status)::text = ANY ((ARRAY['completed'::character varying, 'failed'::character varying, 'cancelled'::character varying])::text[])) <> (new.finished_at IS NOT NULL)) OR ((old.key)::text IS DISTINCT FROM (new.key)::text) OR (((old.status)::text = 'pending'::text) AND (new.lease = old.lease)))) EXECUTE FUNCTION treadle.change_job();
+CREATE TRIGGER change_job BEFORE UPDATE OF status, holds, attempts, max_attempts, run_at, queue, job_type, priority, partition, finished_at ON treadle.jobs FOR EACH ROW WHEN (((old.finished_at IS NOT NULL) OR ((new.finished_at IS NULL) AND (((new.status)::text <> ALL ('{claimed,running}'::text[])) OR (((old.status)::text = 'pending'::text) AND (new.lease = old.lease)))))) EXECUTE FUNCTION treadle.change_job();
 
 CREATE CONSTRAINT TRIGGER check_at_commit AFTER INSERT ON treadle.dependency_checks DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((NOT new.later)) EXECUTE FUNCTION treadle.check_at_commit();
+
+CREATE TRIGGER check_identity BEFORE UPDATE OF key, partition ON treadle.jobs FOR EACH ROW EXECUTE FUNCTION treadle.check_identity();
 
 CREATE CONSTRAINT TRIGGER confirm_blocked AFTER INSERT ON treadle.jobs DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((((new.holds)::integer & 1) = 1)) EXECUTE FUNCTION treadle.confirm_blocked();
 
 CREATE TRIGGER drop_belongings AFTER DELETE ON treadle.jobs REFERENCING OLD TABLE AS old_jobs FOR EACH STATEMENT EXECUTE FUNCTION treadle.drop_belongings();
 
-CREATE TRIGGER job_deleted AFTER DELETE ON treadle.jobs FOR EACH ROW WHEN (((old.key IS NOT NULL) OR (((old.flags)::integer & 280) <> 0))) EXECUTE FUNCTION treadle.job_ended();
+CREATE TRIGGER job_deleted AFTER DELETE ON treadle.jobs FOR EACH ROW WHEN (((old.flags >= 1024) OR (old.key IS NOT NULL))) EXECUTE FUNCTION treadle.job_ended();
 
-CREATE TRIGGER job_ended AFTER UPDATE ON treadle.jobs FOR EACH ROW WHEN ((((new.finished_at IS NOT NULL) OR ((new.status)::text = 'pending'::text)) AND ((old.key IS NOT NULL) OR (((old.flags)::integer & 24) <> 0) OR ((((old.flags)::integer & 256) <> 0) AND (old.flags = new.flags)) OR (old.finished_at IS NOT NULL) OR ((new.status)::text <> 'completed'::text)))) EXECUTE FUNCTION treadle.job_ended();
+CREATE TRIGGER job_ended AFTER UPDATE OF status ON treadle.jobs FOR EACH ROW WHEN ((((new.status)::text <> ALL ('{claimed,running,completed}'::text[])) OR ((new.finished_at IS NOT NULL) AND ((new.flags >= 1024) OR (old.key IS NOT NULL))))) EXECUTE FUNCTION treadle.job_ended();
 
 CREATE TRIGGER keep_worker BEFORE DELETE ON treadle.workers FOR EACH ROW WHEN ((old.lease IS NOT NULL)) EXECUTE FUNCTION treadle.keep_worker();
 

@@ -186,7 +186,7 @@ grant execute on function
     treadle.add_dependencies, treadle.advance_waiting, treadle.decide_check, treadle.try_check, treadle.check_waiting, treadle.check_ended,
     treadle.settle_waiting, treadle.free_waiting, treadle.results_for, treadle.stop_waiting, treadle.describe_end, treadle.end_workflows,
     treadle.retry_workflow, treadle.recount_workflow, treadle.flag_watched, treadle.flag_dependencies, treadle.flag_inputs, treadle.flag_workflow,
-    treadle.flag_member, treadle.flag_counted, treadle.note_completed_members, treadle.flag_signal, treadle.blocked_by_signal, treadle.add_members, treadle.add_workflow,
+    treadle.flag_counting, treadle.unblock_next, treadle.note_completed_members, treadle.flag_signal, treadle.blocked_by_signal, treadle.add_members, treadle.add_workflow,
     treadle.find_workflow, treadle.settle_workflows, treadle.roll_up_workflow, treadle.roll_up_workflows, treadle.report_workflow,
     treadle.watch_member, treadle.failed_member, treadle.why_skipped, treadle.carry_out_plan, treadle.enqueue_planned, treadle.begin_signals,
     treadle.end_signal, treadle.cancel_members, treadle.delete_members, treadle.has_members,
@@ -254,12 +254,12 @@ grant execute on function
     treadle.prune_unique_periods,
     -- notifications
     treadle.wake_workers,
-    treadle.announce,
+    treadle.announce, treadle.is_awaited, treadle.is_watched,
     treadle.send_notification,
     -- the bits of jobs.flags
     treadle.flag_events,
     treadle.flag_logs,
-    treadle.flag_steps,
+    treadle.flag_steps, treadle.flag_opening,
     treadle.lane_entry
     to treadle_worker;
 
@@ -348,7 +348,7 @@ grant execute on function
     -- metrics
     treadle.find_lanes, treadle.find_depths, treadle.count_statuses, treadle.count_lanes, treadle.shown_lanes, treadle.kept_depth, treadle.time_buckets,
     treadle.find_group_jobs, treadle.is_muted,
-    treadle.flag_limited, treadle.blocked_by_jobs, treadle.is_waiting, treadle.is_satisfied, treadle.outcome_of, treadle.flag_skipped,
+    treadle.flag_limited, treadle.flag_member, treadle.blocked_by_jobs, treadle.is_waiting, treadle.is_satisfied, treadle.outcome_of, treadle.flag_skipped,
     -- limits
     treadle.find_limits, treadle.limit_statuses, treadle.limit_kind,
     treadle.limit_state, treadle.limit_lanes, treadle.count_pending,

@@ -22,7 +22,7 @@ begin
         treadle.blocked_by_jobs(),
         treadle.flag_dependencies() | treadle.flag_workflow()
             | case when p_returns then treadle.flag_inputs() else 0::smallint end
-            | case when p_part is not null then treadle.flag_member() else 0::smallint end,
+            | case when p_part is not null then treadle.flag_member() | treadle.flag_counting() else 0::smallint end,
         v_expires_at
     );
     insert into treadle.expiries (look_at, job_id)

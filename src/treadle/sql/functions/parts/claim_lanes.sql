@@ -271,7 +271,7 @@ begin
                     );
                 end if;
             end if;
-            v_claimed := treadle.mark_claimed(p_worker_id, p_now, v_places, v_keyed, treadle.flag_limited());
+            v_claimed := treadle.mark_claimed(p_worker_id, p_now, v_places, v_keyed, treadle.flag_limited() | treadle.flag_opening());
             perform treadle.hold_slots(
                 p_now, v_claimed,
                 array(select p_queues[lane] from unnest(v_picked) as lane),

@@ -6,7 +6,7 @@ create or replace function treadle.mark_claimed(
     p_now timestamptz,
     p_places tid[],
     p_keyed boolean,
-    p_flags smallint default 0 -- flag_limited() for jobs that are claimed under a limit
+    p_flags smallint default 0 -- flag_limited() and flag_opening() for jobs that are claimed under a limit
 ) returns tid[]
 language plpgsql
 as $$

@@ -23,7 +23,9 @@ begin
     if not found then
         return false;
     end if;
-    perform treadle.announce(array[p_id]);
+    if treadle.is_awaited() then
+        perform treadle.announce(array[p_id]);
+    end if;
     return true;
 end
 $$;

@@ -149,7 +149,7 @@ begin
         end if;
         p_workflow := p_workflow || jsonb_build_object('id', v_workflow.id);
         v_bounded := v_bounded and not v_workflow.has_plan;
-        v_template.flags := coalesce(v_template.flags, 0) | treadle.flag_member();
+        v_template.flags := coalesce(v_template.flags, 0) | treadle.flag_member() | treadle.flag_counting();
     end if;
 
     if p_all_or_none then

@@ -51,7 +51,7 @@ begin
         returning edge.after_id, edge.needs
     )
     update treadle.jobs as job
-    set flags = job.flags & ~treadle.flag_member()
+    set flags = job.flags & ~(treadle.flag_member() | treadle.flag_counting())
     from dropped
     where job.id = dropped.after_id
       and dropped.needs = 'member';

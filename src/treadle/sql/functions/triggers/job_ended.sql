@@ -1,113 +1,67 @@
--- After a job has finished or was deleted, by whatever statement: unblocks the oldest blocked job of its key, and notes that
--- its limits may have room, that jobs may have waited for it, and that its workflow has one less. The last two also if a finished
--- job was retried.
+-- After a job has ended, was given back, retried or deleted, by whatever statement. The steps:
 --
--- While a key has blocked jobs, it has at least one unfinished job that is not blocked. Each of those unblocks one other
--- when it finishes, so two that finish at the same time unblock two. More than one unblocked job does no harm: claims take
--- only the head of the key.
+-- 1. Its limits may have room.
+-- 2. Its workflow has one less to wait for, or one more.
+-- 3. Jobs may have waited for it.
+-- 4. The next job of its key can run.
+--
+-- The flags of the job say what there is to do. A statement that ends many jobs, such as complete_jobs(), does the first two
+-- itself, once for all of them, and clears their flags.
 create or replace function treadle.job_ended() returns trigger
 language plpgsql
 set enable_seqscan = off
 as $$
 declare
-    v_next uuid;
+    v_flags constant smallint := coalesce(new.flags, old.flags);
+    v_ends constant boolean := old.finished_at is null and (tg_op = 'DELETE' or new.finished_at is not null);
+    v_revived constant boolean := tg_op = 'UPDATE' and old.finished_at is not null and new.finished_at is null;
 begin
-    if old.flags & treadle.flag_limited() <> 0
-        and old.status in ('claimed', 'running')
-        and exists (select from treadle.lanes as lane where lane.parked_name is not null)
+    if v_flags & treadle.flag_opening() <> 0 and old.status in ('claimed', 'running') then
+        perform treadle.note_openings(array[row(old.queue, old.job_type, old.priority, old.partition)::treadle.lane]);
+    end if;
+
+    if v_flags & treadle.flag_counting() <> 0
+        and (v_ends or tg_op = 'UPDATE' and old.finished_at is not null and old.status <> new.status)
     then
-        perform treadle.note_openings(old.queue, old.job_type, old.partition);
+        perform treadle.note_member_change(
+            old.id, treadle.outcome_of(old.status, old.flags), treadle.outcome_of(new.status, new.flags)
+        );
     end if;
 
-    if old.flags & treadle.flag_member() <> 0 then
-        if tg_op = 'UPDATE'
-            and (old.flags # new.flags) & treadle.flag_counted() = 0
-            and old.status <> new.status
-            and (old.finished_at is not null or new.finished_at is not null)
-        then
-            perform treadle.note_member_change(
-                old.id, treadle.outcome_of(old.status, old.flags), treadle.outcome_of(new.status, new.flags)
-            );
-        elsif tg_op = 'DELETE' and old.finished_at is null then
-            perform treadle.note_member_change(old.id, old.status, null);
-        end if;
-    end if;
-
-    if tg_op = 'DELETE' then
-        if old.flags & treadle.flag_watched() <> 0 then
-            perform treadle.note_dependency_check(array[old.id], true);
-        end if;
-    elsif (old.finished_at is null) <> (new.finished_at is null) then
-        if old.flags & treadle.flag_watched() <> 0
-            or new.status <> 'completed'
-            and exists (select from treadle.dependencies as edge where edge.after_id = old.id)
-        then
-            perform treadle.note_dependency_check(array[old.id], true);
-        end if;
-        if new.finished_at is null and new.holds & treadle.blocked_by_jobs() <> 0 then
-            perform treadle.note_dependency_check(array[old.id], false);
-        end if;
-    end if;
-
-    if old.key is null
-        or tg_op = 'UPDATE' and new.finished_at is null
-        or old.status in ('completed', 'failed', 'cancelled')
-        or treadle.is_blocked_by_key(old.holds)
+    if v_flags & treadle.flag_watched() <> 0 and (v_ends or v_revived or tg_op = 'DELETE')
+        -- Those that do not watch it, because it is not the last that they wait for.
+        or (v_ends or v_revived)
+        and new.status <> 'completed'
+        and exists (select from treadle.dependencies as edge where edge.after_id = old.id)
     then
-        return null;
+        perform treadle.note_dependency_check(array[old.id], true);
+    end if;
+    if v_revived and new.holds & treadle.blocked_by_jobs() <> 0 then
+        perform treadle.note_dependency_check(array[old.id], false);
     end if;
 
-    if not treadle.is_read_committed() then
-        raise exception 'job % has a key, and this transaction is %', old.id, current_setting('transaction_isolation')
-            using errcode = 'feature_not_supported',
-                  hint = 'Finish jobs that have a key in a READ COMMITTED transaction: an older snapshot cannot see which jobs wait behind them.';
+    if v_ends and old.key is not null and not treadle.is_blocked_by_key(old.holds) then
+        perform treadle.unblock_next(old.id, old.key);
     end if;
-
-    loop
-        select job.id
-        into v_next
-        from treadle.jobs as job
-        where job.key = old.key
-          and job.status in ('pending', 'claimed', 'running')
-          and treadle.key_rank(job.status, job.holds) = 2
-        order by job.id
-        limit 1;
-        exit when not found;
-
-        -- Waits if the row is being unblocked, cancelled, or locked by a commit in confirm_blocked(); then searches again.
-        update treadle.jobs as job
-        set holds = job.holds & ~treadle.blocked_by_key()
-        where job.id = v_next
-          and job.status = 'pending'
-          and treadle.is_blocked_by_key(job.holds);
-        exit when found;
-    end loop;
-
     return null;
 end
 $$;
 
-comment on function treadle.job_ended() is 'Trigger: when a job finishes, unblocks the next one of its key, and notes that its limits may have room and that jobs may have waited for it.';
+comment on function treadle.job_ended() is 'Trigger: when a job has ended, was given back, retried or deleted, does what follows for its limits, its workflow, jobs that wait for it and its key.';
 
--- The condition leaves out what most jobs go through, so that it is short: PostgreSQL parses it again for every UPDATE of jobs.
--- The function decides.
+-- PostgreSQL parses the condition again for every UPDATE, so it is short, and leaves out claims, reports and ordinary
+-- completions. Lists are constants ('{…}') because those are parsed in one piece. 1024 is flag_opening().
 create or replace trigger job_ended
-    after update on treadle.jobs
+    after update of status on treadle.jobs
     for each row
     when (
-        (new.finished_at is not null or new.status = 'pending')
-        and (
-            old.key is not null
-            or old.flags & 24 <> 0 -- flag_limited() and flag_watched()
-            or old.flags & 256 <> 0 and old.flags = new.flags -- flag_member(), and the statement does not count it
-            or old.finished_at is not null
-            or new.status <> 'completed'
-        )
+        new.status <> all ('{claimed,running,completed}'::text[])
+        or new.finished_at is not null and (new.flags >= 1024 or old.key is not null)
     )
     execute function treadle.job_ended();
 
 create or replace trigger job_deleted
     after delete on treadle.jobs
     for each row
-    when (old.key is not null or old.flags & 280 <> 0) -- flag_limited(), flag_watched() and flag_member()
+    when (old.flags >= 1024 or old.key is not null)
     execute function treadle.job_ended();
