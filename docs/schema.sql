@@ -237,7 +237,7 @@ COMMENT ON FUNCTION treadle.close_limits(p_ids uuid[], p_until timestamp with ti
 
 COMMENT ON FUNCTION treadle.close_workflow(p_id uuid) IS 'Closes a batch: it ends when all of its jobs have ended. Returns false if it is not open.';
 
-COMMENT ON FUNCTION treadle.complete_job(p_id uuid, p_result jsonb, p_lease bigint, p_worker_id character varying) IS 'Completes a job, with its result. Returns false if the claim is lost or the job has finished already.';
+COMMENT ON FUNCTION treadle.complete_job(p_id uuid, p_result jsonb, p_lease bigint, p_worker_id character varying, p_seconds double precision) IS 'Completes a job, with its result. Returns false if the claim is lost or the job has finished already.';
 
 COMMENT ON FUNCTION treadle.complete_jobs(p_ids uuid[], p_leases bigint[], p_worker_ids character varying[], p_results text[], p_seconds double precision[]) IS 'Completes claimed jobs, each fenced by its lease number and worker, with results as JSON texts and how many seconds ago they started. Returns the ids that were accepted.';
 
