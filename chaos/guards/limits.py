@@ -100,7 +100,7 @@ MUTANTS = [
     ),
     Mutant(
         "the end of a job opens its limits",
-        f"{FUNCTIONS}/triggers/unblock_next.sql",
+        f"{FUNCTIONS}/triggers/job_ended.sql",
         "        perform treadle.note_openings(old.queue, old.job_type, old.partition);\n",
         "        null;\n",
         test("queue/limits", "test_a_lane_that_waits_is_parked_and_opened_again"),
@@ -108,8 +108,8 @@ MUTANTS = [
     Mutant(
         "a claimed job is marked if it uses a limit",
         f"{FUNCTIONS}/parts/mark_claimed.sql",
-        "keeps = job.keeps | p_keeps",
-        "keeps = job.keeps",
+        "flags = job.flags | p_flags",
+        "flags = job.flags",
         test("queue/limits", "test_a_lane_that_waits_is_parked_and_opened_again"),
     ),
     Mutant(

@@ -135,10 +135,10 @@ def test_a_function_without_a_file_is_dropped_with_its_trigger(empty_url: str) -
         connection.execute("create function treadle.renamed(int) returns int language sql as 'select 1'")
         connection.execute("create trigger renamed after delete on treadle.jobs execute function treadle.renamed()")
         connection.execute("insert into treadle.functions (name, digest) values ('renamed', ''), ('long_gone', '')")
-        connection.execute("update treadle.functions set digest = 'older' where name = 'unblock_next'")
+        connection.execute("update treadle.functions set digest = 'older' where name = 'job_ended'")
     script = migration_sql(empty_url)
-    assert script.index("-- unblock_next()") < script.index("-- drop renamed()")
-    assert migrate(empty_url) == ["unblock_next()", "drop long_gone()", "drop renamed()"]
+    assert script.index("-- job_ended()") < script.index("-- drop renamed()")
+    assert migrate(empty_url) == ["job_ended()", "drop long_gone()", "drop renamed()"]
     with psycopg.connect(empty_url) as connection:
         left = connection.execute(
             "select proname from pg_proc where pronamespace = 'treadle'::regnamespace and proname ~ 'renamed|of_the'"

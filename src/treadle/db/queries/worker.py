@@ -97,6 +97,8 @@ def find_claimed(worker_id: str) -> Query[list[Claim]]:
 
 def complete(worker_id: str, done: Sequence[tuple[Claim, Outcome, float]], results: bool) -> Query[set[UUID]]:
     """Complete jobs. Returns the ids that were refused, usually none. `seconds` is how long ago each started."""
+    if len(done) == 1:
+        return _complete_one(worker_id, *done[0])
     params = {
         "number": len(done),
         "ids": ",".join([claim.id.hex for claim, _, _ in done]),
@@ -112,6 +114,18 @@ def complete(worker_id: str, done: Sequence[tuple[Claim, Outcome, float]], resul
         return set() if accepted is None else {claim.id for claim, _, _ in done}.difference(accepted)
 
     return Query(statement("complete_jobs"), params, refused, often=True)
+
+
+def _complete_one(worker_id: str, claim: Claim, outcome: Outcome, seconds: float) -> Query[set[UUID]]:
+    params = {
+        "id": claim.id,
+        "result": outcome.result or None,
+        "lease": claim.lease,
+        "worker_id": worker_id,
+        "seconds": seconds,
+        "lock_timeout": LOCK_TIMEOUT,
+    }
+    return Query(statement("complete_job"), params, lambda rows: {claim.id} if rows[0][0] is None else set(), often=True)
 
 
 def settle(worker_id: str, done: Sequence[tuple[Claim, Outcome, float]], crash_limit: int) -> Query[dict[UUID, Status]]:

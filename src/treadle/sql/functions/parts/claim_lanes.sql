@@ -132,7 +132,7 @@ begin
             select job.id
             from treadle.mark_claimed(
                 p_worker_id, p_now, v_admitted, v_keyed,
-                case when v_names is not null then treadle.keeps_slots() else 0::smallint end
+                case when v_names is not null then treadle.flag_limited() | treadle.flag_opening() else 0::smallint end
             ) as job
         );
         if v_names is not null then

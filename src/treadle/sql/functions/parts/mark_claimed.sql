@@ -5,7 +5,7 @@ create or replace function treadle.mark_claimed(
     p_now timestamptz,
     p_places tid[],
     p_keyed boolean,
-    p_keeps smallint default 0 -- keeps_slots() for jobs that are claimed under a limit
+    p_flags smallint default 0 -- flag_limited() and flag_opening() for jobs that are claimed under a limit
 ) returns setof treadle.jobs
 language plpgsql
 as $$
@@ -31,7 +31,7 @@ begin
                 lease = job.lease + 1,
                 unique_key = case when job.unique_while is null then job.unique_key end,
                 expires_at = null,
-                keeps = job.keeps | p_keeps
+                flags = job.flags | p_flags
             where job.ctid = any (p_places)
               and (job.expires_at <= p_now) is not true
             returning job.*
@@ -55,12 +55,12 @@ begin
     v_timeout := current_setting('lock_timeout');
     perform set_config('lock_timeout', '50ms', true);
     begin
-        return query select * from treadle.mark_claimed(p_worker_id, p_now, p_places, false, p_keeps);
+        return query select * from treadle.mark_claimed(p_worker_id, p_now, p_places, false, p_flags);
     exception when unique_violation or lock_not_available or deadlock_detected then
         -- Take them one by one, and skip those that the other claim takes.
         foreach v_place in array p_places loop
             begin
-                return query select * from treadle.mark_claimed(p_worker_id, p_now, array[v_place], false, p_keeps);
+                return query select * from treadle.mark_claimed(p_worker_id, p_now, array[v_place], false, p_flags);
             exception when unique_violation or lock_not_available or deadlock_detected then
                 null;
             end;
