@@ -71,3 +71,5 @@ $$;
 
 comment on function treadle.wake_workers(timestamptz, boolean)
     is 'Notifies an idle worker of a job that is due at p_due: when this transaction commits, or with p_now in this call.';
+
+revoke all on function treadle.wake_workers(timestamptz, boolean) from public;

@@ -359,16 +359,6 @@ begin
           and lane.id = changed.id
           and lane.id = any (array(select locked.id from locked))
     ),
-    -- Without this lock on it: no session remembers a lane that somebody may be changing (see register_lanes.sql).
-    renewed as (
-        update treadle.lanes as lane
-        set opened_at = lane.opened_at
-        from changed
-        where not changed.switched
-          and cardinality(changed.ids) > 1
-          and lane.id = changed.id
-          and lane.id = any (array(select locked.id from locked))
-    ),
     merged as (
         delete from treadle.lanes as lane
         where lane.id = any (array(

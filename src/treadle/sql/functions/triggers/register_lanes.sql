@@ -17,6 +17,9 @@
 create or replace function treadle.register_lanes() returns trigger
 language plpgsql
 security definer
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
 as $$
 declare
     c_behind constant interval := '250 milliseconds'; -- as far as the floor is: see public/tick.sql
@@ -27,6 +30,7 @@ declare
         'treadle.lane_epoch'::regclass::oid || ' ' || coalesce(pg_sequence_last_value('treadle.lane_epoch'::regclass), 0) || ' ';
     v_sees_all constant boolean := treadle.is_read_committed();
     v_unknown treadle.lane[];
+    v_lockers xid[];
     v_oldest timestamptz;
     v_bare boolean;
 begin
@@ -57,20 +61,42 @@ begin
         where its.lane = any (v_unknown)
           and (not v_sees_all or not (select entry.is_listed from treadle.lane_entry(its.lane, arrived.oldest) as entry));
 
+        -- Rows stay marked by who locked them last: those that still run may be changing them. (Whoever locks one after the epoch was
+        -- read moves it later.) The condition is written so that only the index of lanes matches, not that of all active ones.
+        select array_agg(known.xmax)
+        into v_lockers
+        from unnest(v_unknown) as each
+        cross join lateral (
+            select known.xmax
+            from treadle.lanes as known
+            where v_sees_all
+              and treadle.is_in_lane(
+                    known.queue, known.job_type, known.priority, known.partition,
+                    row(each.queue, each.job_type, each.priority, each.partition)::treadle.lane
+                  )
+              and coalesce(known.idle_xid, '0') = '0'
+            offset 0
+        ) as known
+        where known.xmax <> '0';
+        if v_lockers is not null then
+            v_lockers := array(select lock.transactionid from pg_locks as lock where lock.transactionid = any (v_lockers));
+        end if;
+
         -- Undone with the rows if a savepoint is rolled back.
-        perform set_config(c_lane || (hashtext(unknown.lane::text) & 63), v_epoch || unknown.lane::text, false)
+        perform set_config(c_lane || (hashtext(seen.lane::text) & 63), v_epoch || seen.lane::text, false)
         from (
             select row(each.queue, each.job_type, each.priority, each.partition)::treadle.lane as lane
             from unnest(v_unknown) as each
-        ) as unknown
-        where not v_sees_all
-           or exists (
-                select
-                from treadle.lanes as known
-                where treadle.is_in_lane(known.queue, known.job_type, known.priority, known.partition, unknown.lane)
-                  and known.idle_xid is null
-                  and known.xmax = '0' -- nobody is changing it
-           );
+        ) as seen
+        cross join lateral (
+            select bool_or(known.xmax <> all (coalesce(v_lockers, '{}'))) as steady
+            from treadle.lanes as known
+            where v_sees_all
+              and treadle.is_in_lane(known.queue, known.job_type, known.priority, known.partition, seen.lane)
+              and coalesce(known.idle_xid, '0') = '0'
+        ) as entry
+        where entry.steady
+           or not v_sees_all;
     end if;
 
     -- Dated back, by hand or by a server clock that was set back.
