@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -14,6 +15,7 @@ from tests.conftest import Connect
 from tests.support.workers import auntil, auntil_waiting, one, run
 from treadle import Treadle
 from treadle.worker import Worker, claimer
+from treadle.worker.due_check import DueCheck
 
 
 def test_a_job_for_later_starts_by_a_timer(app: Treadle) -> None:
@@ -53,7 +55,7 @@ def test_a_job_committed_just_after_a_notification_was_answered_is_found(
     app: Treadle, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An enqueue just after a notification sends none itself."""
-    monkeypatch.setattr(claimer, "RECHECK_SECONDS", 2.0)
+    monkeypatch.setattr(claimer, "RECHECK_SECONDS", (2.0,))
 
     @app.job
     async def hello() -> None: ...
@@ -67,6 +69,37 @@ def test_a_job_committed_just_after_a_notification_was_answered_is_found(
         connection.execute("select setval('wake_clock', 2), pg_notify(channel('work'), '')")
         await auntil(lambda: one(connection, "select last_value = 1 from wake_clock"))
         await auntil_waiting(worker)
+        late.commit()
+        await auntil(lambda: one(connection, "select status = 'completed' from jobs"))
+
+    run(app, body, poll="10m")
+
+
+def test_a_job_whose_commit_takes_long_is_found(app: Treadle, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It sent no notification, and is not yet visible when the first check after the one before is made."""
+    monkeypatch.setattr(claimer, "RECHECK_SECONDS", (0.1, 5.0))
+    checks: list[float] = []
+    next_due = DueCheck.next_due
+
+    async def counted(self: DueCheck, types: Sequence[str]) -> float | None:
+        due = await next_due(self, types)
+        checks.append(time.monotonic())
+        return due
+
+    monkeypatch.setattr(DueCheck, "next_due", counted)
+
+    @app.job
+    async def hello() -> None: ...
+
+    async def body(worker: Worker) -> None:
+        connection, late = connect(), connect(autocommit=False)
+        await auntil(lambda: worker.receives_notifications)
+        await auntil_waiting(worker)
+        late.execute("set local treadle.notify = off")
+        late.execute("select enqueue('hello')")
+        checks.clear()
+        connection.execute("select pg_notify(channel('work'), '')")
+        await auntil(lambda: len(checks) == 2)
         late.commit()
         await auntil(lambda: one(connection, "select status = 'completed' from jobs"))
 
