@@ -332,7 +332,7 @@ class Supervisor:
         claiming = [each for each in started if not each.retiring.is_set()]
         if not claiming:
             return Answer(503, "not ready: no worker process has started\n")
-        late = min(now() - each.slots.renewed_at for each in claiming)
+        late = min(0.0 if each.slots.asleep else now() - each.slots.renewed_at for each in claiming)
         if late > self._settings.lease.total_seconds() / 2:
             return Answer(503, f"not ready: the lease was last renewed {late:.0f} seconds ago\n")
         # 0: it has not begun yet.

@@ -1,5 +1,5 @@
 -- Wakes an idle worker, at commit, because a job can be claimed now or within seconds. It is only a hint: idle workers also
--- poll every second.
+-- poll, every second or, asleep, every minute.
 --
 -- Transactions that send a NOTIFY commit one after the other: with 48 clients, enqueueing drops to a quarter of the speed
 -- if each of them sends one. So a notification is sent only if a worker has gone idle since the last one. Whether that is
@@ -17,8 +17,8 @@ declare
     c_requested constant text := 'treadle' || '.wake_requested_' || 'treadle.wake_requests'::regclass::oid;
     v_request tid;
 begin
-    -- No job, or one that is due later: the search that every worker makes each second finds it in time.
-    if p_due is null or p_due > v_now + interval '10 seconds' then
+    -- No job, or one that is due later: the search that every worker makes at least once a minute finds it in time.
+    if p_due is null or p_due > v_now + interval '2 minutes' then
         return;
     end if;
 
