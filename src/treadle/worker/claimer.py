@@ -78,8 +78,8 @@ class Claimer:
         `full` is called when the claimer was to look for jobs, and has no room for more than those it has just claimed.
         The claimers of a worker share a `due_check`.
 
-        `awake` is cleared while the worker sleeps. It must not claim then: its lease is so long that nobody would recover
-        the jobs.
+        `awake` is cleared while the worker sleeps. It must not claim then: its lease is long, and its jobs would be
+        recovered late.
         """
         self.connection = connection
         self.types = list(types)

@@ -24,8 +24,8 @@ class Peers:
         return len(self._heard)
 
     def hear(self, worker_id: str, group: str, silent_for: float = 0.0) -> bool:
-        """A worker says that it receives notifications; it may say nothing more for `silent_for` seconds. Returns whether
-        it is a new peer."""
+        """A worker says that it receives notifications, and for how many seconds it may say nothing more. Returns
+        whether it is a new peer."""
         if group != self.group or worker_id == self._worker_id:
             return False
         new = worker_id not in self._heard

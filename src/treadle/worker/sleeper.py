@@ -11,7 +11,6 @@ import asyncio
 import math
 import time
 from collections.abc import Callable
-from datetime import timedelta
 
 from treadle.db.queries import worker as worker_queries
 from treadle.db.query import Query
@@ -20,6 +19,7 @@ from treadle.words.clock import now
 from treadle.worker.job_slots import JobSlots
 from treadle.worker.maintenance import SOON
 from treadle.worker.notifications import Notifications
+from treadle.worker.options import Settings
 from treadle.worker.services import within
 
 # It sleeps when it has had no job for so long.
@@ -35,15 +35,14 @@ CHECK_SECONDS = 1.0
 
 
 class Sleeper:
-    def __init__(self, worker_id: str, slots: JobSlots, lease: timedelta, awake: asyncio.Event) -> None:
+    def __init__(self, worker_id: str, slots: JobSlots, chosen: Settings, awake: asyncio.Event) -> None:
         self._worker_id = worker_id
         self._slots = slots
-        self._lease = lease
+        self._lease = chosen.lease
+        self._look_every = max(chosen.poll, LOOK_SECONDS)
         self.awake = awake
         self._look = asyncio.Event()
         self._woken = False
-        self.after, self.awake_for, self.look_every = AFTER_SECONDS, AWAKE_SECONDS, LOOK_SECONDS
-        self.most, self.check_every = MOST_SECONDS, CHECK_SECONDS
 
     def attach(
         self,
@@ -85,18 +84,23 @@ class Sleeper:
             await self._wake_up()
         idle_since = time.monotonic()
         while True:
-            await asyncio.sleep(self.check_every)
+            await asyncio.sleep(CHECK_SECONDS)
             idle_since = max(idle_since, self._worked_at()) if self._may_sleep() else time.monotonic()
-            if time.monotonic() - idle_since < self.after:
+            if time.monotonic() - idle_since < AFTER_SECONDS:
                 continue
             self._woken = False
             idle_since = time.monotonic()
             if await self._is_notified() and self._may_sleep():
                 self._slots.asleep = True
                 self.awake.clear()
-                await self._until_woken(time.monotonic() + self.most)
+                enough = AWAKE_SECONDS
+                try:
+                    await self._until_woken(time.monotonic() + MOST_SECONDS)
+                except DatabaseUnavailable as error:
+                    self._unavailable(error)
+                    enough = AFTER_SECONDS
                 await self._wake_up()
-                idle_since = time.monotonic() - self.after + self.awake_for
+                idle_since = time.monotonic() - AFTER_SECONDS + enough
 
     async def _is_notified(self) -> bool:
         try:
@@ -117,15 +121,12 @@ class Sleeper:
     async def _until_woken(self, end: float) -> None:
         while not self._woken and time.monotonic() < end:
             self._look.clear()
-            try:
-                found = await self._notifications.listener.ask(self._query())
-            except DatabaseUnavailable:
-                return  # awake, it notices an outage, and its end
+            found = await self._notifications.listener.ask(self._query())
             self._concurrency(found.concurrency)
             due = math.inf if found.seconds is None else found.seconds
             if found.losses or due <= 0:
                 return
             next_loss = math.inf if found.next_loss is None else found.next_loss + SOON
-            wait = min(self.look_every, next_loss, due, end - time.monotonic())
+            wait = min(self._look_every, next_loss, due, end - time.monotonic())
             if not self._woken and not await within(self._look.wait(), wait) and wait == due:
                 return

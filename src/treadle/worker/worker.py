@@ -98,7 +98,7 @@ class Worker:
         self._draining = Draining(self.claimers, self.busy)
         self.awake = asyncio.Event()
         self.awake.set()
-        self.sleeper = Sleeper(self.worker_id, self.slots, self.settings.lease, self.awake)
+        self.sleeper = Sleeper(self.worker_id, self.slots, self.settings, self.awake)
 
     # Start and stop
 

@@ -161,7 +161,7 @@ def look_asleep(
     worker_id: str, job_types: Sequence[str], queues: Sequence[str] | None, declared: Sequence[str]
 ) -> Query[AsleepLook]:
     """Whether there is something to do for a worker that sleeps. `declared` are the digests of its schedules."""
-    params = {"worker_id": worker_id, "job_types": job_types, "queues": queues, "declared": declared}
+    params = {"worker_id": worker_id, "job_types": list(job_types), "queues": queues, "declared": list(declared)}
     return Query(statement("look_asleep"), params, lambda rows: AsleepLook._make(rows[0]))
 
 
