@@ -50,16 +50,19 @@ class Sleeper:
         notifications: Notifications,
         may_sleep: Callable[[], bool],
         worked_at: Callable[[], float],
+        woken_up: Callable[[], None],
         query: Callable[[], Query[worker_queries.AsleepLook]],
         concurrency: Callable[[int | None], None],
         unavailable: Callable[[DatabaseUnavailable | None], None],
     ) -> None:
         """The parts of the worker, when it starts. `may_sleep` says whether it has nothing to do, `worked_at` when it
-        claimed last; `query` looks whether there is something to do. The connection is that of the claims."""
+        claimed last. `query` looks whether there is something to do. When the worker is awake again, `woken_up` is called. The
+        connection is that of the claims."""
         self._connection = connection
         self._notifications = notifications
         self._may_sleep = may_sleep
         self._worked_at = worked_at
+        self._woken_up = woken_up
         self._query = query
         self._concurrency = concurrency
         self._unavailable = unavailable
@@ -117,6 +120,7 @@ class Sleeper:
         self._slots.renewed_at = began
         self._notifications.probe_now.set()
         self.awake.set()
+        self._woken_up()
 
     async def _until_woken(self, end: float) -> None:
         while not self._woken and time.monotonic() < end:

@@ -265,6 +265,11 @@ class Worker:
         for claimer in self.claimers:
             claimer.wake(recheck)
 
+    def _woken_up(self) -> None:
+        self.scheduler.wake.set()
+        for claimer in self.claimers:
+            claimer.wake()
+
     def _refill(self) -> None:
         for claimer in self.claimers:
             claimer.refill()
@@ -355,6 +360,7 @@ class Worker:
             self.notifications,
             self.may_sleep,
             self._claimed_at,
+            self._woken_up,
             lambda: worker_queries.look_asleep(
                 self.worker_id, chosen.types, chosen.queues, sorted(self.scheduler.in_force)
             ),
