@@ -56,8 +56,8 @@ class Sleeper:
         unavailable: Callable[[DatabaseUnavailable | None], None],
     ) -> None:
         """The parts of the worker, when it starts. `may_sleep` says whether it has nothing to do, `worked_at` when it
-        claimed last. `query` looks whether there is something to do. When the worker is awake again, `woken_up` is called. The
-        connection is that of the claims."""
+        claimed last. `query` looks whether there is something to do. `woken_up` is called when the worker is awake
+        again. The connection is that of the claims."""
         self._connection = connection
         self._notifications = notifications
         self._may_sleep = may_sleep
