@@ -264,7 +264,7 @@ def test_a_look_writes_nothing(app: Treadle, connection: Connection[Any]) -> Non
     connection.execute(
         "insert into jobs (job_type, run_at) select 'a', now() + interval '1 day' from generate_series(1, 3)"
     )
-    connection.execute("select next_due('{a}')")
+    connection.execute("select next_due('{a}'), register_worker('w', '10 s', '{a}')")
     with connection.transaction():
         connection.execute("set transaction read only")
         assert one(connection, "select next_work('w', '{a}', '{default}')") > 86_000

@@ -53,8 +53,8 @@ class WorkerRow(NamedTuple):
     initial_concurrency: int | None = None
     """What it was started with."""
     state: str = "alive"
-    """`alive`; `asleep`: it has no jobs, and waits for some; `stuck`: its lease is renewed, but its event loop does not run; `silent`: its lease was not renewed in
-    time; `lost`: it was declared lost."""
+    """`alive`; `asleep`: it has no jobs, and sends no heartbeats until there are some; `stuck`: its lease is renewed,
+    but its event loop does not run; `silent`: its lease was not renewed in time; `lost`: it was declared lost."""
     running: int = 0
     """How many of the jobs take up its slots."""
     prefetched: int = 0

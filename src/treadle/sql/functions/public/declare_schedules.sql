@@ -5,7 +5,7 @@
 -- after nobody has declared the newer one for two minutes: then that version was rolled back. So neither of them undoes what
 -- the other declares.
 --
--- What no worker has declared for ten minutes is retired. If it is declared again within a day, the times in between are missed
+-- What no worker has declared for ten minutes is retired, unless a worker sleeps that may have declared it. If it is declared again within a day, the times in between are missed
 -- ones (the workers were away); after a day it begins anew.
 create or replace function treadle.declare_schedules(p_schedules jsonb) returns varchar[]
 language plpgsql

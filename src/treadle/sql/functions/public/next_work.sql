@@ -26,8 +26,15 @@ declare
     v_next timestamptz;
     v_schedule double precision;
 begin
-    -- What a tick has to do; and claims of this worker that were carried out after it had given up waiting for the reply.
-    if exists (select from treadle.dependency_checks)
+    -- It is taken for lost; a tick has something to do; or a claim of it was carried out after it had given up waiting for the reply.
+    if not exists (
+            select
+            from treadle.workers as worker
+            where worker.worker_id = p_worker_id
+              and worker.lost_at is null
+              and worker.seen_at >= v_now - worker.lease
+        )
+        or exists (select from treadle.dependency_checks)
         or exists (select from treadle.member_changes)
         or exists (select from treadle.limit_openings as opening where opening.opens_at <= v_now)
         or exists (

@@ -47,8 +47,8 @@ class Worker(ResponseModel):
     initial_concurrency: int | None
     """What it was started with."""
     state: Literal["alive", "asleep", "stuck", "silent", "lost"]
-    """`asleep`: it has no jobs, and waits for some without heartbeats; `stuck`: its lease is renewed, but its event loop does not run; `silent`: its lease was not renewed in time;
-    `lost`: it was declared lost."""
+    """`asleep`: it has no jobs, and sends no heartbeats until there are some; `stuck`: its lease is renewed, but its
+    event loop does not run; `silent`: its lease was not renewed in time; `lost`: it was declared lost."""
     running: int
     """Those of the jobs that take up its slots."""
     prefetched: int
