@@ -14,7 +14,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -24,7 +24,7 @@ from treadle.db.reconnecting import DatabaseUnavailable, ReconnectingConnection,
 from treadle.words.clock import now
 from treadle.worker.job_slots import JobSlots
 from treadle.worker.options import ASLEEP_LEASE, Settings, renew_every
-from treadle.worker.pulse import CHECK_SECONDS, ChildWatch, Kind, PulseWatch, StoppedChild, Stuck
+from treadle.worker.pulse import ASLEEP_CHECK_SECONDS, CHECK_SECONDS, ChildWatch, Kind, PulseWatch, StoppedChild, Stuck
 from treadle.worker.services import within
 
 log = logging.getLogger("treadle")
@@ -99,7 +99,7 @@ class Keeper:
         """Notice when a worker is stuck, or a child of it is stopped, and when that ends. The next renewal, which comes
         at once, reports it."""
         while True:
-            await asyncio.sleep(CHECK_SECONDS)
+            await asyncio.sleep(ASLEEP_CHECK_SECONDS if all_asleep(self.workers.values()) else CHECK_SECONDS)
             moment = now()
             for worker_id, slots in list(self.workers.items()):
                 try:
@@ -176,6 +176,11 @@ class Keeper:
 
     async def close(self) -> None:
         await self.connection.close()
+
+
+def all_asleep(workers: Collection[JobSlots]) -> bool:
+    """Whether there are workers, and all of them sleep."""
+    return bool(workers) and all(each.asleep for each in workers)
 
 
 def _log(worker_id: str, before: Stuck | None, after: Stuck | None, moment: float) -> None:
