@@ -301,3 +301,47 @@ def test_a_sleeping_worker_sends_nothing_but_looks(
         assert sent == []
 
     run(app, body, lease="1s", poll="0.1s")
+
+
+def test_a_look_finds_what_was_committed_late(connect: Connect) -> None:
+    """Without a tick, which would look for it below the floor, and make its lane active."""
+    connection, late = connect(), connect(autocommit=False)
+    connection.execute("select register_worker('w', '1 hour', '{a}')")
+    connection.execute("insert into jobs (job_type) values ('a'), ('a')")
+    late.execute(NO_NOTIFICATION)
+    late.execute("insert into jobs (job_type, run_at) values ('a', now() - interval '1 hour')")
+    connection.execute("select count(*) from claim_jobs('other', '{a}', 10)")
+    for _ in range(2):
+        connection.execute("select tick('0')")
+    assert one(connection, "select max(floor) > now() - interval '1 minute' from floors"), "the floor is above the job"
+    assert one(connection, "select next_work('w', '{a}')") is None
+    late.commit()
+    assert one(connection, "select next_work('w', '{a}')") <= 0
+
+
+def test_a_look_finds_jobs_of_a_lane_that_has_just_become_idle(connect: Connect) -> None:
+    connection, late = connect(), connect(autocommit=False)
+    connection.execute("select register_worker('w', '1 hour', '{a}')")
+    connection.execute("insert into jobs (job_type) values ('a')")
+    connection.execute("select count(*) from claim_jobs('other', '{a}', 10)")
+    connection.execute("delete from jobs")
+    late.execute(NO_NOTIFICATION)
+    late.execute("insert into jobs (job_type) values ('a')")
+    connection.execute("update lanes set opened_at = opened_at - interval '1 hour'")
+    connection.execute("update floors set floor = floor - interval '1 hour'")
+    connection.execute("select tick('0')")
+    assert one(connection, "select bool_and(idle_xid is not null) from lanes")
+    late.commit()
+    assert one(connection, "select next_work('w', '{a}')") <= 0
+
+
+@pytest.mark.parametrize("what", ["is lost", "has a job"])
+def test_a_worker_that_is_taken_for_lost_or_has_a_job_does_not_sleep(connection: Connection[Any], what: str) -> None:
+    connection.execute("select register_worker('w', '2 hours', '{a}')")
+    assert one(connection, "select next_work('w', '{a}')") is None
+    if what == "is lost":
+        connection.execute("update workers set seen_at = seen_at - interval '3 hours'")
+    else:
+        connection.execute("insert into jobs (job_type) values ('b')")
+        connection.execute("select count(*) from claim_jobs('w', '{b}', 1)")
+    assert one(connection, "select next_work('w', '{a}')") == 0

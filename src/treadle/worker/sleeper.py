@@ -30,6 +30,8 @@ AWAKE_SECONDS = 10.0
 LOOK_SECONDS = 60.0
 # How long it sleeps at most. Then it renews its lease, and does the maintenance.
 MOST_SECONDS = 3600.0
+# When a peer has woken, it looks so much later when a lease could run out: not while the peer claims what woke it.
+PEER_SECONDS = 1.0
 # How often to check whether it may sleep.
 CHECK_SECONDS = 1.0
 
@@ -43,6 +45,7 @@ class Sleeper:
         self.awake = awake
         self._look = asyncio.Event()
         self._woken = False
+        self._next_look = 0.0
 
     def attach(
         self,
@@ -80,6 +83,17 @@ class Sleeper:
     def look(self) -> None:
         """Look now: there may be something to do."""
         self._look.set()
+
+    def look_in(self, seconds: float) -> None:
+        """Look after so many seconds, if it sleeps."""
+        if self.asleep:
+            asyncio.get_running_loop().call_later(seconds, self._look.set)
+
+    def peer_awake(self) -> None:
+        """Another worker has renewed its lease: look when that could run out, unless the next look comes before."""
+        if self._next_look > time.monotonic() + self._lease.total_seconds():
+            self._next_look = time.monotonic() + PEER_SECONDS
+            self.look_in(PEER_SECONDS)
 
     async def run(self) -> None:
         """Sleep whenever there is nothing to do, until cancelled."""
@@ -132,5 +146,6 @@ class Sleeper:
                 return
             next_loss = math.inf if found.next_loss is None else found.next_loss + SOON
             wait = min(self._look_every, next_loss, due, end - time.monotonic())
+            self._next_look = time.monotonic() + wait
             if not self._woken and not await within(self._look.wait(), wait) and wait == due:
                 return

@@ -275,8 +275,7 @@ class Worker:
             claimer.refill()
 
     def _check_soon(self) -> None:
-        if self.sleeper.asleep:
-            asyncio.get_running_loop().call_later(RECHECK_SECONDS, self.sleeper.look)
+        self.sleeper.look_in(RECHECK_SECONDS)
         for claimer in self.claimers:
             claimer.check_soon()
 
@@ -351,7 +350,7 @@ class Worker:
             cancel=self.cancellations.add,
             schedules_changed=self._schedules_changed,
             concurrency_changed=self._concurrency_notified,
-            peer_awake=self.sleeper.look,
+            peer_awake=self.sleeper.peer_awake,
             awake=self.awake,
         )
         self.claimers[:] = self._make_claimers()
