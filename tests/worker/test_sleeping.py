@@ -7,7 +7,7 @@ import pytest
 from psycopg import Connection
 
 from tests.conftest import Connect
-from tests.support.workers import auntil, one, run
+from tests.support.workers import WaitingJob, auntil, one, run
 from treadle import Treadle
 from treadle.db.queries import worker as worker_queries
 from treadle.db.query import Query
@@ -345,3 +345,53 @@ def test_a_worker_that_is_taken_for_lost_or_has_a_job_does_not_sleep(connection:
         connection.execute("insert into jobs (job_type) values ('b')")
         connection.execute("select count(*) from claim_jobs('w', '{b}', 1)")
     assert one(connection, "select next_work('w', '{a}')") == 0
+
+
+def test_a_worker_with_a_job_does_not_sleep(app: Treadle, waiting_job: WaitingJob, connection: Connection[Any]) -> None:
+    job, began, event = waiting_job
+
+    async def body(worker: Worker) -> None:
+        handle = await job.aenqueue(n=1)
+        await auntil(lambda: began)
+        checks: list[bool] = []
+        real = worker.sleeper._may_sleep
+
+        def may_sleep() -> bool:
+            checks.append(real())
+            return checks[-1]
+
+        worker.sleeper._may_sleep = may_sleep
+        await auntil(lambda: len(checks) >= 20)  # so often in the time after which it sleeps
+        assert not worker.sleeper.asleep
+        event.set()
+        await handle.aresult(30)
+        await auntil(lambda: worker.sleeper.asleep)
+
+    run(app, body)
+
+
+def test_it_wakes_after_some_time_and_does_the_maintenance(
+    app: Treadle, hello: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sleeper, "MOST_SECONDS", 0.3)
+    monkeypatch.setattr(sleeper, "AWAKE_SECONDS", 3600.0)
+    monkeypatch.setattr(sleeper, "AFTER_SECONDS", 3600.0)
+    monkeypatch.setattr(maintenance, "PRUNE_EVERY", 0.5)
+    pruned: list[bool] = []
+
+    async def body(worker: Worker) -> None:
+        real = maintenance.prune
+
+        async def prune(*arguments: Any) -> int:
+            pruned.append(worker.sleeper.asleep)
+            return await real(*arguments)
+
+        monkeypatch.setattr(maintenance, "prune", prune)
+        monkeypatch.setattr(sleeper, "AFTER_SECONDS", 0.0)
+        await auntil(lambda: worker.sleeper.asleep)
+        monkeypatch.setattr(sleeper, "AFTER_SECONDS", 3600.0)
+        pruned.clear()
+        await auntil(lambda: pruned)
+        assert pruned == [False]
+
+    run(app, body)
