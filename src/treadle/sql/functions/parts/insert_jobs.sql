@@ -22,7 +22,7 @@ begin
     with added as (
         insert into treadle.jobs as job (
             job_type, priority, data, created_at, queue, run_at, key, max_attempts, unique_key, unique_while, expires_at,
-            partition, weight, holds, keeps, headers
+            partition, weight, holds, flags, headers
         )
         select
             p_job.job_type,
@@ -43,7 +43,7 @@ begin
             end,
             p_job.weight,
             coalesce(p_job.holds, 0),
-            coalesce(p_job.keeps, 0),
+            coalesce(p_job.flags, 0),
             p_job.headers
         from unnest(p_nths, p_unique) as wanted (nth, unique_key)
         join unnest(p_data, p_keys, p_partitions) with ordinality as item (data, key, given, nth) on item.nth = wanted.nth

@@ -128,8 +128,8 @@ begin
             return;
         end if;
         v_template.holds := treadle.blocked_by_jobs();
-        v_template.keeps := treadle.keeps_dependencies() | case
-            when jsonb_path_exists(p_after, '$[*].arguments') then treadle.keeps_inputs()
+        v_template.flags := treadle.flag_dependencies() | case
+            when jsonb_path_exists(p_after, '$[*].arguments') then treadle.flag_inputs()
             else 0
         end;
     end if;
@@ -149,7 +149,7 @@ begin
         end if;
         p_workflow := p_workflow || jsonb_build_object('id', v_workflow.id);
         v_bounded := v_bounded and not v_workflow.has_plan;
-        v_template.keeps := coalesce(v_template.keeps, 0) | treadle.keeps_part();
+        v_template.flags := coalesce(v_template.flags, 0) | treadle.flag_member() | treadle.flag_counting();
     end if;
 
     if p_all_or_none then
