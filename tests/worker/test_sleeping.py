@@ -361,8 +361,9 @@ def test_a_worker_with_a_job_does_not_sleep(app: Treadle, waiting_job: WaitingJo
             return checks[-1]
 
         worker.sleeper._may_sleep = may_sleep
+        looks = Looks(worker)
         await auntil(lambda: len(checks) >= 20)  # so often in the time after which it sleeps
-        assert not worker.sleeper.asleep
+        assert looks.number == 0
         event.set()
         await handle.aresult(30)
         await auntil(lambda: worker.sleeper.asleep)
