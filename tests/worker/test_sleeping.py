@@ -16,6 +16,8 @@ from treadle.worker import Worker, maintenance, notifications, scheduler, sleepe
 from treadle.worker.options import ASLEEP_LEASE
 
 NO_NOTIFICATION = "set treadle.notify = off"
+# It does not look because its own lease could run out.
+LONG = "10m"
 
 
 @pytest.fixture(autouse=True)
@@ -98,7 +100,7 @@ def test_it_wakes_for_a_future_job_in_time(app: Treadle, hello: Any, connect: Co
         worker.sleeper.look()
         await auntil(lambda: one(quiet, "select status from jobs") == "completed")
 
-    run(app, body, poll="60s")
+    run(app, body, poll="60s", lease=LONG)
 
 
 def test_a_lost_notification_is_found_by_the_next_look(
@@ -113,7 +115,7 @@ def test_a_lost_notification_is_found_by_the_next_look(
         quiet.execute("select enqueue('hello')")
         await auntil(lambda: one(quiet, "select status from jobs") == "completed")
 
-    run(app, body, poll="0.3s")
+    run(app, body, poll="0.3s", lease=LONG)
 
 
 def test_it_wakes_for_a_schedule_in_time(app: Treadle, hello: Any, connection: Connection[Any]) -> None:
@@ -125,7 +127,7 @@ def test_it_wakes_for_a_schedule_in_time(app: Treadle, hello: Any, connection: C
         worker.sleeper.look()
         await auntil(lambda: one(connection, "select count(*) from jobs where status = 'completed'"))
 
-    run(app, body, poll="60s")
+    run(app, body, poll="60s", lease=LONG)
 
 
 def test_it_wakes_when_a_limit_has_room_again(app: Treadle, hello: Any, connection: Connection[Any]) -> None:
@@ -136,7 +138,7 @@ def test_it_wakes_when_a_limit_has_room_again(app: Treadle, hello: Any, connecti
         await auntil(lambda: worker.sleeper.asleep)
         assert [await handle.aresult(30) for handle in handles] == ["hello"] * 2
 
-    run(app, body, poll="60s")
+    run(app, body, poll="60s", lease=LONG)
 
 
 @pytest.mark.parametrize("what", ["expires", "depends"])
@@ -166,7 +168,7 @@ def test_it_wakes_for_what_only_maintenance_does(
         )
         await auntil(lambda: one(quiet, done))
 
-    run(app, body)
+    run(app, body, lease=LONG)
 
 
 def test_a_worker_that_receives_nothing_does_not_sleep(
@@ -184,7 +186,7 @@ def test_a_worker_that_receives_nothing_does_not_sleep(
             await asyncio.sleep(0.01)
         assert not any(resets)
 
-    run(app, body)
+    run(app, body, lease=LONG)
 
 
 def test_a_worker_that_only_polls_does_not_sleep(app: Treadle, hello: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,7 +215,7 @@ def test_it_wakes_when_the_connection_that_listens_breaks(
         connection.execute("select pg_terminate_backend(%s)", [listener.info.backend_pid])
         await auntil(lambda: not worker.sleeper.asleep)
 
-    run(app, body)
+    run(app, body, lease=LONG)
 
 
 def test_a_sleeping_worker_is_lost_only_after_its_long_lease(
@@ -247,7 +249,7 @@ def test_a_sleeping_worker_recovers_the_jobs_of_a_lost_one(
         await worker.connections.claims.run(worker_queries.notify_workers("probe gone"))
         await auntil(lambda: one(connection, "select status from jobs where job_type = 'later'") == "pending", 60)
 
-    run(app, body)
+    run(app, body, lease="6s")
 
 
 def test_it_learns_of_a_new_concurrency_without_waking(app: Treadle, hello: Any, connection: Connection[Any]) -> None:
@@ -257,7 +259,7 @@ def test_it_learns_of_a_new_concurrency_without_waking(app: Treadle, hello: Any,
         await auntil(lambda: worker.concurrency.current == 7)
         assert worker.sleeper.asleep
 
-    run(app, body)
+    run(app, body, lease=LONG)
 
 
 def test_a_look_writes_nothing(app: Treadle, connection: Connection[Any]) -> None:
@@ -368,7 +370,7 @@ def test_a_worker_with_a_job_does_not_sleep(app: Treadle, waiting_job: WaitingJo
         await handle.aresult(30)
         await auntil(lambda: worker.sleeper.asleep)
 
-    run(app, body)
+    run(app, body, lease=LONG)
 
 
 def test_it_wakes_after_some_time_and_does_the_maintenance(
@@ -395,4 +397,4 @@ def test_it_wakes_after_some_time_and_does_the_maintenance(
         await auntil(lambda: pruned)
         assert pruned == [False]
 
-    run(app, body)
+    run(app, body, lease=LONG)
