@@ -242,7 +242,7 @@ def test_a_sleeping_worker_recovers_the_jobs_of_a_lost_one(
 ) -> None:
     async def body(worker: Worker) -> None:
         await auntil_asleep(worker)
-        connection.execute("select register_worker('gone', '1 second', '{hello}')")
+        connection.execute("select register_worker('gone', '3 seconds', '{hello}')")
         connection.execute("insert into jobs (job_type) values ('later')")
         connection.execute("select claim_jobs('gone', '{later}', 1)")
         # What an awake worker sends every 15 seconds.
