@@ -560,6 +560,10 @@ COMMENT ON FUNCTION treadle.next_lane(p_lane treadle.lane, p_lockers xid[], OUT 
 
 COMMENT ON FUNCTION treadle.next_lanes(p_job_types character varying[], p_queues character varying[], p_safe treadle.ticks, p_lanes integer, INOUT level bigint, INOUT first integer, INOUT turn bigint, INOUT step integer, INOUT place bigint, OUT lanes treadle.lane_range[], OUT ids bigint[]) IS 'The active lanes of these job types that a claim searches next, with the time at which the search of each starts.';
 
+COMMENT ON FUNCTION treadle.next_opening(p_job_types character varying[], p_queues character varying[]) IS 'When a limit may have room for the first job of these types that waits for it.';
+
+COMMENT ON FUNCTION treadle.next_work(p_worker_id character varying, p_job_types character varying[], p_queues character varying[], p_declared character varying[]) IS 'For a worker that sleeps: the seconds until there is something to do (0 or less: now), such as a job, a schedule that is due or a job that expires; null: nothing is known. It writes nothing.';
+
 COMMENT ON FUNCTION treadle.normalise_error(p_error text, p_worker_id text, OUT exception text, OUT message text) IS 'The class of the exception and the message of an error, in which numbers, ids, strings, paths and times are replaced. Errors for which it returns the same are one group.';
 
 COMMENT ON FUNCTION treadle.note_clock_jump(p_before timestamp with time zone, p_after timestamp with time zone) IS 'Notes that the server''s clock shows p_after where it should show p_before. Returns false if that was noted already.';
@@ -638,7 +642,7 @@ COMMENT ON FUNCTION treadle.register_worker(p_worker_id character varying, p_lea
 
 COMMENT ON FUNCTION treadle.release_job(p_id uuid, p_delay interval, p_lease bigint, p_worker_id character varying) IS 'Gives a claimed job back without using an attempt: to its old place, or due after p_delay. Returns false if the claim is lost.';
 
-COMMENT ON FUNCTION treadle.renew_workers(p_worker_ids character varying[], p_lease interval) IS 'Renews the leases of workers; call it again before p_lease has passed.';
+COMMENT ON FUNCTION treadle.renew_workers(p_worker_ids character varying[], p_lease interval, p_asleep boolean) IS 'Renews the leases of workers; call it again before p_lease has passed. p_asleep: they claim nothing before the next call.';
 
 COMMENT ON FUNCTION treadle.reopen_limit(p_name character varying) IS 'After a limit was changed: lanes that are parked for it are searched again.';
 
@@ -1629,6 +1633,7 @@ CREATE TABLE treadle.workers (
     started_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     seen_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     lease interval,
+    asleep_at timestamp with time zone,
     stuck_since timestamp with time zone,
     stuck_kind character varying(20),
     stuck_job uuid,
@@ -1651,6 +1656,8 @@ COMMENT ON COLUMN treadle.workers.process_types IS 'Those of its job types that 
 COMMENT ON COLUMN treadle.workers.children IS 'How many jobs run in child processes at once; concurrency is for the other jobs.';
 
 COMMENT ON COLUMN treadle.workers.lease IS 'How long the worker may go without renewing before other workers get its jobs; null for heartbeats by hand.';
+
+COMMENT ON COLUMN treadle.workers.asleep_at IS 'When it fell asleep, without jobs; its lease is long meanwhile. Null: it is awake. See renew_workers().';
 
 COMMENT ON COLUMN treadle.workers.stuck_since IS 'When its event loop last ran, if that is some seconds ago although its lease is renewed. Null: it runs. See report_stuck().';
 

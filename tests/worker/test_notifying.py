@@ -45,8 +45,8 @@ class Receiver:
         (NOW, "0", False),
         (f"{NOW} - 1000000", "0", True),
         (f"{NOW} + 1000000", "0", True),
-        ("0", "9 seconds", True),
-        ("0", "11 seconds", False),
+        ("0", "119 seconds", True),
+        ("0", "121 seconds", False),
     ],
     ids=[
         "a worker waits",

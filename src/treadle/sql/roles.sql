@@ -157,7 +157,7 @@ grant execute on function
     treadle.id_after,
     treadle.lock_unblocked,
     treadle.find_claimed_jobs,
-    treadle.next_due,
+    treadle.next_due, treadle.next_work, treadle.next_opening,
     -- limits
     treadle.lock_limits,
     treadle.lock_limit_keys,

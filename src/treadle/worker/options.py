@@ -74,6 +74,11 @@ class Settings:
         return self.lease.total_seconds() * 0.93
 
 
+# Of a worker that sleeps, and renews it each hour (sleeper.py). If its machine is lost meanwhile, it is shown as asleep
+# until then.
+ASLEEP_LEASE = timedelta(hours=2)
+
+
 def renew_every(lease: timedelta) -> float:
     """A lease is renewed three times before it runs out."""
     return lease.total_seconds() / 3

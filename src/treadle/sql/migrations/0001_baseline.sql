@@ -448,6 +448,7 @@ create table treadle.workers (
     started_at       timestamptz not null default clock_timestamp(),
     seen_at          timestamptz not null default clock_timestamp(),
     lease            interval,
+    asleep_at        timestamptz,
 
     stuck_since      timestamptz,
     stuck_kind       varchar(20),
@@ -467,6 +468,7 @@ comment on column treadle.workers.version is 'The version of Treadle that the wo
 comment on column treadle.workers.process_types is 'Those of its job types that run in child processes and do not count towards concurrency.';
 comment on column treadle.workers.children is 'How many jobs run in child processes at once; concurrency is for the other jobs.';
 comment on column treadle.workers.lease is 'How long the worker may go without renewing before other workers get its jobs; null for heartbeats by hand.';
+comment on column treadle.workers.asleep_at is 'When it fell asleep, without jobs; its lease is long meanwhile. Null: it is awake. See renew_workers().';
 comment on column treadle.workers.stuck_since is 'When its event loop last ran, if that is some seconds ago although its lease is renewed. Null: it runs. See report_stuck().';
 comment on column treadle.workers.stuck_kind is 'stopped: its process was stopped, by a signal or a debugger; blocked: something blocks its event loop.';
 comment on column treadle.workers.stuck_job is 'The job that blocks its event loop, if it is known.';
