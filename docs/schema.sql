@@ -591,7 +591,7 @@ COMMENT ON FUNCTION treadle.prepare_lanes(p_job_types character varying[], p_sur
 
 COMMENT ON FUNCTION treadle.prune_error_groups(p_keep interval, p_limit integer) IS 'Deletes groups of errors that were not seen for p_keep. Returns how many. Workers call it every minute.';
 
-COMMENT ON FUNCTION treadle.prune_jobs(p_status character varying, p_age interval, p_limit integer, p_after timestamp with time zone, OUT pruned integer, OUT reached timestamp with time zone) IS 'Deletes up to p_limit jobs that finished with p_status more than p_age ago. Returns how many, and the time that it reached.';
+COMMENT ON FUNCTION treadle.prune_jobs(p_status character varying, p_age interval, p_limit integer, p_after timestamp with time zone, OUT pruned integer, OUT reached timestamp with time zone) IS 'Deletes up to p_limit jobs that finished with p_status more than p_age ago. With p_after null, goes on where the last such call stopped. Returns how many, and the time that it reached.';
 
 COMMENT ON FUNCTION treadle.prune_schedules(p_limit integer) IS 'Deletes schedules that were retired a month ago, and the record of times that are a month old. Returns the number of times.';
 
@@ -1409,6 +1409,15 @@ COMMENT ON COLUMN treadle.pauses.job_type IS 'Empty: every type.';
 
 COMMENT ON COLUMN treadle.pauses.queue IS 'Empty: every queue.';
 
+CREATE TABLE treadle.pruned (
+    status character varying(20) NOT NULL,
+    reached timestamp with time zone NOT NULL
+);
+ALTER TABLE ONLY treadle.pruned ALTER COLUMN status SET STATISTICS 0;
+ALTER TABLE ONLY treadle.pruned ALTER COLUMN reached SET STATISTICS 0;
+
+COMMENT ON TABLE treadle.pruned IS 'Up to which finished_at workers have deleted finished jobs: they go on from there. See prune_jobs().';
+
 CREATE TABLE treadle.spans (
     step integer NOT NULL,
     job_type character varying(50) NOT NULL,
@@ -1729,6 +1738,9 @@ ALTER TABLE ONLY treadle.occurrences
 
 ALTER TABLE ONLY treadle.pauses
     ADD CONSTRAINT pauses_pkey PRIMARY KEY (job_type, queue);
+
+ALTER TABLE ONLY treadle.pruned
+    ADD CONSTRAINT pruned_pkey PRIMARY KEY (status, reached);
 
 ALTER TABLE ONLY treadle.schedules
     ADD CONSTRAINT schedules_pkey PRIMARY KEY (name);

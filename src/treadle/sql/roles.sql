@@ -95,7 +95,8 @@ grant select, insert, delete on
     treadle.logs,
     treadle.steps,
     treadle.wake_requests,
-    treadle.clock_jumps
+    treadle.clock_jumps,
+    treadle.pruned
     to treadle_worker;
 grant select, delete on -- register_worker() deletes what was set for an earlier worker of the name
     treadle.worker_concurrency

@@ -115,6 +115,16 @@ create unique index idx_jobs_key_running on treadle.jobs (key)
 create unique index idx_jobs_unique on treadle.jobs (unique_key, job_type)
     where unique_key is not null and status in ('pending', 'claimed', 'running');
 
+-- Rows are only added and deleted, and the newest is read first: rows that an open snapshot keeps from being removed are not
+-- in the way.
+create table treadle.pruned (
+    status  varchar(20) not null,
+    reached timestamptz not null,
+    primary key (status, reached)
+);
+
+comment on table treadle.pruned is 'Up to which finished_at workers have deleted finished jobs: they go on from there. See prune_jobs().';
+
 create table treadle.unique_periods (
     job_type   varchar(50) not null,
     unique_key varchar(200) not null,
@@ -1111,7 +1121,7 @@ declare
     c_tables constant regclass[] := array[
         'treadle.lanes', 'treadle.floors', 'treadle.ticks', 'treadle.pauses', 'treadle.limits', 'treadle.limit_targets',
         'treadle.limit_keys', 'treadle.limit_openings', 'treadle.limit_holders', 'treadle.dependency_checks',
-        'treadle.wake_requests', 'treadle.expiries'
+        'treadle.wake_requests', 'treadle.expiries', 'treadle.pruned'
     ];
     v_column record;
 begin
