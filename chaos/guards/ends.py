@@ -8,6 +8,20 @@ ENDED = "queue/job_ended"
 
 MUTANTS = [
     Mutant(
+        "what a worker has done that was lost long ago is seldom read",
+        f"{FUNCTIONS}/parts/clock_and_losses.sql",
+        "            and known.lost_for - known.period * floor(known.lost_for / known.period) < known.seconds\n",
+        "",
+        test("worker/recovery", "test_what_a_lost_worker_has_done_is_not_read_all_the_time"),
+    ),
+    Mutant(
+        "what is decided at commit leaves nothing to read",
+        f"{FUNCTIONS}/parts/decide_check.sql",
+        "        where v_left <> '{}';\n",
+        "        ;\n",
+        test("queue/dependency_cost", "test_what_is_decided_at_commit_leaves_nothing_to_read"),
+    ),
+    Mutant(
         "a claim and a completion call no trigger for the job",
         f"{FUNCTIONS}/triggers/change_job.sql",
         "        or new.finished_at is null\n",
@@ -66,8 +80,8 @@ MUTANTS = [
     Mutant(
         "one worker prunes at a time",
         PRUNE,
-        "        if not pg_try_advisory_xact_lock(hashtext('treadle prune'), hashoid('treadle.pruned'::regclass)) then\n",
-        "        if false then\n",
+        "        if not pg_try_advisory_xact_lock(",
+        "        if not true and not pg_try_advisory_xact_lock(",
         test(PRUNING, "test_one_at_a_time"),
     ),
     Mutant(
