@@ -11,7 +11,12 @@ CREATE TYPE treadle.lane AS (
 
 COMMENT ON TYPE treadle.lane IS 'What identifies a lane: its jobs are claimed in the order of their run_at.';
 
-COMMENT ON FUNCTION treadle.active_lanes(p_job_types character varying[], p_queues character varying[], p_limit integer) IS 'The lanes of these job types that a search reads, with the time at which the search of each starts; none if there are more than p_limit.';
+CREATE TYPE treadle.lane_range AS (
+	lane treadle.lane,
+	start timestamp with time zone
+);
+
+COMMENT ON TYPE treadle.lane_range IS 'The jobs of a lane that are due at start or later.';
 
 COMMENT ON FUNCTION treadle.add_counts(p_one bigint[], p_other bigint[]) IS 'Adds two histograms.';
 
@@ -25,7 +30,7 @@ COMMENT ON FUNCTION treadle.admit_jobs(p_now timestamp with time zone, p_places 
 
 COMMENT ON FUNCTION treadle.advance_waiting(p_limit integer) IS 'Decides about jobs that wait for others, as far as that could not be decided at commit.';
 
-COMMENT ON FUNCTION treadle.aged_lanes(p_before timestamp with time zone, INOUT queues character varying[], INOUT job_types character varying[], p_priorities integer[], INOUT partitions character varying[], INOUT starts timestamp with time zone[], OUT priority integer) IS 'Of these lanes, those of the priority whose first job has waited longest, if that was due before p_before.';
+COMMENT ON FUNCTION treadle.aged_lanes(p_before timestamp with time zone, p_lanes treadle.lane_range[]) IS 'Of these lanes, those of the priority whose first job has waited longest, if that was due before p_before.';
 
 COMMENT ON FUNCTION treadle.announce(p_ids uuid[], p_kind text) IS 'Notifies sessions that wait for these jobs to finish (ends), or that watch their events and progress (news).';
 
@@ -219,15 +224,15 @@ COMMENT ON FUNCTION treadle.check_identity() IS 'Trigger: guards the key and the
 
 COMMENT ON FUNCTION treadle.check_waiting(p_ids uuid[], p_past uuid) IS 'Decides what these jobs wait for. Returns those that are locked.';
 
+COMMENT ON FUNCTION treadle.claim_in_turns(p_worker_id character varying, p_job_types character varying[], p_wanted integer, p_queues character varying[]) IS 'Claims up to p_wanted due jobs of lanes that are limited, fair, aged or many, and returns their ids.';
+
 COMMENT ON FUNCTION treadle.claim_job_batch(p_worker_id character varying, p_job_types character varying[], p_batch_size integer) IS 'Claims up to p_batch_size pending jobs of the given types, highest priority first, then oldest: select * from "treadle".claim_job_batch(''worker-1'', ''{welcome}'').';
 
 COMMENT ON FUNCTION treadle.claim_jobs(p_worker_id character varying, p_job_types character varying[], p_batch_size integer, p_queues character varying[]) IS 'Claims up to p_batch_size due jobs of the given types (in the given queues, or in all), highest priority first, then oldest.';
 
-COMMENT ON FUNCTION treadle.claim_lanes(p_worker_id character varying, p_now timestamp with time zone, p_running xid[], p_wanted integer, p_priority integer, p_queues character varying[], p_job_types character varying[], p_partitions character varying[], p_starts timestamp with time zone[], p_limited boolean, p_fair character varying[], p_due timestamp with time zone, p_wait boolean) IS 'Claims up to p_wanted due jobs from these lanes, the oldest first, and returns where their rows are then.';
+COMMENT ON FUNCTION treadle.claim_lanes(p_worker_id character varying, p_now timestamp with time zone, p_running xid[], p_wanted integer, p_lanes treadle.lane_range[], p_limited boolean, p_fair character varying[], p_due timestamp with time zone, p_wait boolean) IS 'Claims up to p_wanted due jobs from these lanes, the oldest first, and returns their ids.';
 
-COMMENT ON FUNCTION treadle.claim_places(p_worker_id character varying, p_job_types character varying[], p_batch_size integer, p_queues character varying[]) IS 'Claims up to p_batch_size due jobs and returns where their rows are.';
-
-COMMENT ON FUNCTION treadle.claim_work(p_worker_id character varying, p_job_types character varying[], p_batch_size integer, p_queues character varying[]) IS 'claim_jobs() with the columns that a worker needs.';
+COMMENT ON FUNCTION treadle.claim_work(p_worker_id character varying, p_job_types character varying[], p_batch_size integer, p_queues character varying[], p_listen boolean, p_answered bigint) IS 'claim_jobs() with the columns that a worker needs, and next_due() if it may be the last claim for now.';
 
 COMMENT ON FUNCTION treadle.clock_and_losses(OUT clock bigint, OUT jumps bigint, OUT losses boolean, OUT next_loss double precision) IS 'The clock in microseconds, its last jump that was noted, whether recover_lost_workers() would find something to do, and in how many seconds the next lease runs out.';
 
@@ -351,7 +356,7 @@ COMMENT ON FUNCTION treadle.fail_job(p_id uuid, p_error text, p_delay interval, 
 
 COMMENT ON FUNCTION treadle.failed_member(p_id uuid) IS 'The first job of a workflow that did not complete.';
 
-COMMENT ON FUNCTION treadle.fair_shares(p_fair character varying[], p_job_types character varying[], p_partitions character varying[], p_available integer[], p_shares integer[]) IS 'Divides jobs among lanes that take turns.';
+COMMENT ON FUNCTION treadle.fair_shares(p_fair character varying[], p_lanes treadle.lane[], p_available integer[], p_shares integer[]) IS 'Divides jobs among lanes that take turns.';
 
 COMMENT ON FUNCTION treadle.find_by_payload(p_path text[], p_value jsonb, p_status character varying, p_job_type character varying, p_queue character varying, p_worker_id character varying, p_key character varying, p_search text, p_digits text, p_since timestamp with time zone, p_until timestamp with time zone, p_first uuid, p_last uuid, p_id uuid, p_limit integer, p_look integer, p_end timestamp with time zone, p_also jsonb) IS 'The jobs with a value in the payload, along an index, for find_jobs().';
 
@@ -415,7 +420,7 @@ COMMENT ON FUNCTION treadle.forget_other_server() IS 'Removes the transaction id
 
 COMMENT ON FUNCTION treadle.forget_ticks(p_oldest treadle.ticks) IS 'Deletes ticks and floors that no running transaction needs.';
 
-COMMENT ON FUNCTION treadle.free_lanes(p_lockers xid[], p_queues character varying[], p_job_types character varying[], p_partitions character varying[]) IS 'Those of these lanes whose limits no other claim seems to have locked.';
+COMMENT ON FUNCTION treadle.free_lanes(p_lockers xid[], p_lanes treadle.lane_range[]) IS 'Those of these lanes whose limits no other claim seems to have locked.';
 
 COMMENT ON FUNCTION treadle.free_waiting(p_ids uuid[]) IS 'Lets jobs run that waited for others.';
 
@@ -437,7 +442,7 @@ COMMENT ON FUNCTION treadle.has_values(p_data jsonb, p_conditions jsonb) IS 'Whe
 
 COMMENT ON FUNCTION treadle.heartbeat(p_worker_id character varying) IS 'Records that a worker is alive. Its jobs are not stale while it calls this often enough.';
 
-COMMENT ON FUNCTION treadle.hold_slots(p_now timestamp with time zone, p_places tid[], p_queues character varying[], p_job_types character varying[], p_partitions character varying[], p_lanes integer[], p_limits integer[], p_names character varying[], p_keys character varying[], p_room integer[]) IS 'Adds claimed jobs to those that use their limits.';
+COMMENT ON FUNCTION treadle.hold_slots(p_now timestamp with time zone, p_ids uuid[], p_lanes treadle.lane[], p_limited integer[], p_limits integer[], p_names character varying[], p_keys character varying[], p_room integer[]) IS 'Adds claimed jobs to those that use their limits.';
 
 COMMENT ON FUNCTION treadle.id_after(p_id uuid, p_earlier uuid) IS 'The new id p_id, or one that is higher than p_earlier if the clock was set back since.';
 
@@ -499,6 +504,8 @@ COMMENT ON FUNCTION treadle.kept_depth(p_status character varying, p_lane treadl
 
 COMMENT ON FUNCTION treadle.key_rank(p_status character varying, p_holds smallint) IS 'The rank of an unfinished job among those with its key: 0 running, 1 next to run, 2 blocked.';
 
+COMMENT ON FUNCTION treadle.known_lanes(p_job_types character varying[], p_queues character varying[]) IS 'The active lanes of these job types, with the time at which the search of each starts; null if there are too many, or if the floors cannot be trusted.';
+
 COMMENT ON FUNCTION treadle.lane_entry(p_lane treadle.lane, p_run_at timestamp with time zone) IS 'For a job that enters a lane: the floor, if there is one, and whether claims will search the lane when the job is due.';
 
 COMMENT ON FUNCTION treadle.lane_floor(p_lane treadle.lane) IS 'The floor of a lane. No row: every job must be searched.';
@@ -523,17 +530,17 @@ COMMENT ON FUNCTION treadle.lock_claimed(p_worker_id character varying, p_ids uu
 
 COMMENT ON FUNCTION treadle.lock_limit_keys(p_names character varying[], p_keys character varying[], p_wait boolean) IS 'Locks the rows of these limits, as far as no other claim has locked them, and says which.';
 
-COMMENT ON FUNCTION treadle.lock_limits(p_now timestamp with time zone, p_priority integer, p_queues character varying[], p_job_types character varying[], p_partitions character varying[], p_wait boolean, INOUT shares integer[], OUT lanes integer[], OUT limits integer[], OUT names character varying[], OUT keys character varying[], OUT room integer[], OUT enough boolean) IS 'Locks the limits of these lanes, and says how many jobs of each they allow at most. Parks lanes that must wait.';
+COMMENT ON FUNCTION treadle.lock_limits(p_now timestamp with time zone, p_lanes treadle.lane[], p_wait boolean, INOUT shares integer[], OUT lanes integer[], OUT limits integer[], OUT names character varying[], OUT keys character varying[], OUT room integer[], OUT enough boolean) IS 'Locks the limits of these lanes, and says how many jobs of each they allow at most. Parks lanes that must wait.';
 
 COMMENT ON FUNCTION treadle.lock_unblocked(p_key character varying) IS 'Locks a job with this key that is unfinished and not blocked, without waiting. Returns whether there is one.';
 
-COMMENT ON FUNCTION treadle.low_lanes(p_job_types character varying[], p_queues character varying[], OUT queues character varying[], OUT job_types character varying[], OUT priorities integer[], OUT partitions character varying[], OUT starts timestamp with time zone[]) IS 'Some lanes of each of the lowest priorities of these job types.';
+COMMENT ON FUNCTION treadle.low_lanes(p_job_types character varying[], p_queues character varying[]) IS 'Some lanes of each of the lowest priorities of these job types.';
 
 COMMENT ON FUNCTION treadle.make_idle(p_ids bigint[], p_now timestamp with time zone) IS 'Makes those of these lanes idle that have had no due jobs for some time.';
 
 COMMENT ON FUNCTION treadle.make_room(p_job_type character varying, p_queue character varying, p_priority integer, p_partitions character varying[], p_added uuid[]) IS 'Whether so many jobs may be enqueued; drops the oldest if max_pending says so.';
 
-COMMENT ON FUNCTION treadle.mark_claimed(p_worker_id character varying, p_now timestamp with time zone, p_places tid[], p_keyed boolean, p_flags smallint) IS 'Marks the rows that claim_lanes() has locked as claimed, and returns where they are then.';
+COMMENT ON FUNCTION treadle.mark_claimed(p_worker_id character varying, p_now timestamp with time zone, p_places tid[], p_keyed boolean, p_flags smallint) IS 'Marks rows that a claim has locked as claimed, and returns them.';
 
 COMMENT ON FUNCTION treadle.move_due_jobs(p_from timestamp with time zone, p_seen xid8, p_now timestamp with time zone, p_shift boolean, p_late boolean, p_limit integer) IS 'After the clock was set back from p_from: moves jobs that were due to the current time. Returns whether there may be more.';
 
@@ -543,11 +550,11 @@ COMMENT ON FUNCTION treadle.mute_errors(p_group_id integer, p_muted boolean, p_f
 
 COMMENT ON FUNCTION treadle.newest_of_key(p_key character varying) IS 'The highest id of the unfinished jobs with this key.';
 
-COMMENT ON FUNCTION treadle.next_due(p_job_types character varying[], p_queues character varying[], p_sure boolean, p_numbers boolean, p_answered bigint) IS 'For a worker that found no job: from now on it is notified of new ones. Returns the seconds until the next job of these types is due (0 or less: now), null if there is none.';
+COMMENT ON FUNCTION treadle.next_due(p_job_types character varying[], p_queues character varying[], p_sure boolean, p_answered bigint) IS 'For a worker that found no job: from now on it is notified of new ones. Returns the seconds until the next job of these types is due (0 or less: now), null if there is none.';
 
 COMMENT ON FUNCTION treadle.next_lane(p_lane treadle.lane, p_lockers xid[], OUT queue character varying, OUT job_type character varying, OUT priority integer, OUT partition character varying, OUT run_at timestamp with time zone) IS 'The next lane with claimable jobs after p_lane, and the time of its first job; null after the last.';
 
-COMMENT ON FUNCTION treadle.next_lanes(p_job_types character varying[], p_queues character varying[], p_safe treadle.ticks, p_lanes integer, INOUT level bigint, INOUT first integer, INOUT turn bigint, INOUT step integer, INOUT place bigint, OUT queues character varying[], OUT job_types character varying[], OUT partitions character varying[], OUT starts timestamp with time zone[], OUT ids bigint[]) IS 'The active lanes of these job types that a claim searches next, with the time at which the search of each starts.';
+COMMENT ON FUNCTION treadle.next_lanes(p_job_types character varying[], p_queues character varying[], p_safe treadle.ticks, p_lanes integer, INOUT level bigint, INOUT first integer, INOUT turn bigint, INOUT step integer, INOUT place bigint, OUT lanes treadle.lane_range[], OUT ids bigint[]) IS 'The active lanes of these job types that a claim searches next, with the time at which the search of each starts.';
 
 COMMENT ON FUNCTION treadle.normalise_error(p_error text, p_worker_id text, OUT exception text, OUT message text) IS 'The class of the exception and the message of an error, in which numbers, ids, strings, paths and times are replaced. Errors for which it returns the same are one group.';
 
@@ -557,15 +564,19 @@ COMMENT ON FUNCTION treadle.note_completed_members(p_ids uuid[]) IS 'Notes for t
 
 COMMENT ON FUNCTION treadle.note_dependency_check(p_ids uuid[], p_ended boolean, p_past uuid, p_later boolean) IS 'Decides at commit, or later, what these jobs wait for; or, if they have ended, what that means for those that wait for them.';
 
+COMMENT ON FUNCTION treadle.note_lane_change() IS 'Trigger: at commit, notes that a claim may have more lanes to search, or fewer.';
+
 COMMENT ON FUNCTION treadle.note_member_change(p_id uuid, p_old character varying, p_new character varying) IS 'Notes for the counts of a workflow that one of its jobs has ended, or was retried.';
 
 COMMENT ON FUNCTION treadle.note_openings(p_lanes treadle.lane[]) IS 'Notes that the limits of jobs that have ended may have room.';
 
 COMMENT ON FUNCTION treadle.notify_at_commit() IS 'Trigger: at commit, notifies an idle worker if one wants to be notified.';
 
+COMMENT ON FUNCTION treadle.oldest_of_lanes(p_lanes treadle.lane_range[], p_due timestamp with time zone, p_wanted integer, p_lockers xid[], OUT picked treadle.lane_range[], OUT shares integer[], OUT jobs integer, OUT per_lane integer) IS 'Which of these lanes have the oldest jobs, from when on, and how many.';
+
 COMMENT ON FUNCTION treadle.open_lanes(p_now timestamp with time zone) IS 'Makes parked lanes active again whose limit had an opening, and looks whether other limits have room.';
 
-COMMENT ON FUNCTION treadle.opened_lanes(p_job_types character varying[], p_queues character varying[], p_now timestamp with time zone, OUT queues character varying[], OUT job_types character varying[], OUT priorities integer[], OUT partitions character varying[], OUT starts timestamp with time zone[]) IS 'The parked lanes of these job types whose limits may have room now.';
+COMMENT ON FUNCTION treadle.opened_lanes(p_job_types character varying[], p_queues character varying[], p_now timestamp with time zone) IS 'The parked lanes of these job types whose limits may have room now.';
 
 COMMENT ON FUNCTION treadle.opened_limits(p_now timestamp with time zone, p_until timestamp with time zone) IS 'The limits for which lanes are parked and that may have room by p_until, and when.';
 
@@ -575,7 +586,7 @@ COMMENT ON FUNCTION treadle.operate_schedule(p_action character varying, p_name 
 
 COMMENT ON FUNCTION treadle.outcome_of(p_status character varying, p_flags smallint) IS 'The status of a job; skipped if it was cancelled because it was not needed.';
 
-COMMENT ON FUNCTION treadle.park_lanes(p_now timestamp with time zone, p_priority integer, p_queues character varying[], p_job_types character varying[], p_partitions character varying[], p_names character varying[], p_keys character varying[], p_opens timestamp with time zone[]) IS 'Parks lanes whose jobs wait for a limit.';
+COMMENT ON FUNCTION treadle.park_lanes(p_now timestamp with time zone, p_lanes treadle.lane[], p_names character varying[], p_keys character varying[], p_opens timestamp with time zone[]) IS 'Parks lanes whose jobs wait for a limit.';
 
 COMMENT ON FUNCTION treadle.partition_of(p_parts character varying[], p_data jsonb, p_given jsonb) IS 'The partition of a job: the values of these arguments, or those that are given instead.';
 
@@ -583,7 +594,7 @@ COMMENT ON FUNCTION treadle.partition_parts(p_job_type character varying, p_queu
 
 COMMENT ON FUNCTION treadle.pause(p_job_type character varying, p_queue character varying, p_actor text, p_reason text) IS 'Stops claims of this job type in this queue (null: any). Claimed jobs continue. Returns false if it was paused already.';
 
-COMMENT ON FUNCTION treadle.pick_fairly(p_fair character varying[], p_now timestamp with time zone, p_lockers xid[], p_wanted integer, p_head integer, p_priority integer, p_queues character varying[], p_job_types character varying[], p_partitions character varying[], p_starts timestamp with time zone[], OUT lanes integer[], OUT shares integer[], OUT begins timestamp with time zone[], OUT jobs integer) IS 'Which lanes a claim takes jobs from, and how many of each, if lanes take turns.';
+COMMENT ON FUNCTION treadle.pick_fairly(p_fair character varying[], p_now timestamp with time zone, p_lockers xid[], p_wanted integer, p_head integer, p_lanes treadle.lane_range[], OUT picked treadle.lane_range[], OUT shares integer[], OUT jobs integer) IS 'Which lanes a claim takes jobs from, and how many of each, if lanes take turns.';
 
 COMMENT ON FUNCTION treadle.prepare_job() IS 'Trigger: sets run_at of a job inserted without one, blocks a job behind an earlier one with its key, and sets finished_at.';
 
@@ -599,7 +610,7 @@ COMMENT ON FUNCTION treadle.prune_unique_periods(p_limit integer) IS 'Forgets th
 
 COMMENT ON FUNCTION treadle.put_schedule(p_name character varying, p_job_type character varying, p_expression character varying, p_data jsonb, p_timezone character varying, p_options jsonb, p_exists boolean, p_actor text, p_reason text) IS 'Adds or changes a schedule. Workers enqueue its jobs. Returns done, exists, missing, or declared (in code).';
 
-COMMENT ON FUNCTION treadle.raise_floors(p_now timestamp with time zone, p_running xid[], p_priority integer, p_queues character varying[], p_job_types character varying[], p_partitions character varying[], p_starts timestamp with time zone[]) IS 'Raises the floors of these lanes to their first jobs.';
+COMMENT ON FUNCTION treadle.raise_floors(p_now timestamp with time zone, p_running xid[], p_lanes treadle.lane_range[]) IS 'Raises the floors of these lanes to their first jobs.';
 
 COMMENT ON FUNCTION treadle.recent_lockers() IS 'The transactions that may currently have locked a row; an estimate for claims.';
 
@@ -689,6 +700,8 @@ COMMENT ON FUNCTION treadle.roll_up_workflow(p_id uuid, p_since timestamp with t
 
 COMMENT ON FUNCTION treadle.roll_up_workflows(p_since timestamp with time zone) IS 'Adds up what has changed in workflows since then, and reports their progress.';
 
+COMMENT ON FUNCTION treadle.running_transactions() IS 'The transactions that may have locked a row.';
+
 COMMENT ON FUNCTION treadle.safe_floor(p_lane treadle.lane, p_safe treadle.ticks) IS 'A floor below which no transaction that saw the tick p_safe has placed a job; null: every job must be searched.';
 
 COMMENT ON FUNCTION treadle.safe_tick(p_snapshot pg_snapshot) IS 'A tick such that every transaction that has ended since the last tick has seen what was visible to it.';
@@ -729,7 +742,7 @@ COMMENT ON FUNCTION treadle.sum_minutes(p_reached timestamp with time zone) IS '
 
 COMMENT ON FUNCTION treadle.sweep_stored(p_grace interval, p_limit integer, p_parts integer, OUT swept integer, OUT more boolean, OUT files uuid[], OUT places text[]) IS 'Removes stored objects that no job uses and that were not written to for p_grace, in small steps. Returns how many, whether there is more to do, and the files to remove elsewhere.';
 
-COMMENT ON FUNCTION treadle.taken_slots(p_places tid[], p_queues character varying[], p_job_types character varying[], p_partitions character varying[], p_lanes integer[], p_limits integer[]) IS 'Which limits the claimed jobs use.';
+COMMENT ON FUNCTION treadle.taken_slots(p_ids uuid[], p_lanes treadle.lane[], p_limited integer[], p_limits integer[]) IS 'Which limits the claimed jobs use.';
 
 COMMENT ON FUNCTION treadle.tick(p_interval interval) IS 'Maintains the lanes; workers call it about every 0.5 s. Returns how many lanes it changed, 0 if another tick was just made.';
 
@@ -1105,6 +1118,13 @@ CREATE TABLE treadle.grouped_errors (
 );
 
 COMMENT ON TABLE treadle.grouped_errors IS 'The rows of errors that were counted, with their group. Deleted with their job.';
+
+CREATE SEQUENCE treadle.lane_clock
+    START WITH 0
+    INCREMENT BY 1
+    MINVALUE 0
+    NO MAXVALUE
+    CACHE 1;
 
 CREATE TABLE treadle.lanes (
     id bigint NOT NULL,
@@ -1901,6 +1921,10 @@ CREATE TRIGGER job_deleted AFTER DELETE ON treadle.jobs FOR EACH ROW WHEN (((old
 CREATE TRIGGER job_ended AFTER UPDATE OF status ON treadle.jobs FOR EACH ROW WHEN ((((new.status)::text <> ALL ('{claimed,running,completed}'::text[])) OR ((new.finished_at IS NOT NULL) AND ((new.flags >= 1024) OR (old.key IS NOT NULL))))) EXECUTE FUNCTION treadle.job_ended();
 
 CREATE TRIGGER keep_worker BEFORE DELETE ON treadle.workers FOR EACH ROW WHEN ((old.lease IS NOT NULL)) EXECUTE FUNCTION treadle.keep_worker();
+
+CREATE CONSTRAINT TRIGGER note_active_lane AFTER INSERT OR UPDATE ON treadle.lanes DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((new.idle_xid IS NULL) AND (new.parked_name IS NULL))) EXECUTE FUNCTION treadle.note_lane_change();
+
+CREATE CONSTRAINT TRIGGER note_pause AFTER INSERT OR DELETE ON treadle.pauses DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION treadle.note_lane_change();
 
 CREATE CONSTRAINT TRIGGER notify_at_commit AFTER INSERT ON treadle.wake_requests DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION treadle.notify_at_commit();
 

@@ -84,7 +84,7 @@ MUTANTS = [
     ),
     Mutant(
         "claims decide what could not be decided at commit",
-        f"{FUNCTIONS}/parts/claim_work.sql",
+        f"{FUNCTIONS}/public/claim_work.sql",
         "        perform treadle.advance_waiting(1000);\n",
         "        null;\n",
         test(PLAIN, "test_more_than_are_freed_at_commit_follow_with_the_next_claims_of_a_worker"),

@@ -93,9 +93,9 @@ MUTANTS = [
     ),
     Mutant(
         "opened lanes are searched if there are no others",
-        f"{FUNCTIONS}/parts/claim_places.sql",
-        "and (v_next.queues is null or v_opened.priorities[v_turn] >= v_next.level)",
-        "and v_opened.priorities[v_turn] >= v_next.level",
+        f"{FUNCTIONS}/parts/claim_in_turns.sql",
+        "and (v_next.lanes is null or ((v_opened[v_turn]).lane).priority >= v_next.level)",
+        "and ((v_opened[v_turn]).lane).priority >= v_next.level",
         test("queue/limit_races", "test_opened_lanes_are_searched_if_there_are_no_others"),
     ),
     Mutant(
@@ -157,7 +157,7 @@ MUTANTS = [
     Mutant(
         "nor in another round of the claim, for a limit",
         CLAIM_LANES,
-        "if cardinality(v_places) < cardinality(v_locked) then",
+        "if cardinality(v_admitted) < cardinality(v_places) then",
         "if false then",
         test("queue/limit_races", "test_nobody_overtakes_a_heavy_job"),
     ),

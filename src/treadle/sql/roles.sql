@@ -114,7 +114,7 @@ grant select on
     treadle.audit
     to treadle_worker;
 grant select, update on sequence
-    treadle.tick_clock,
+    treadle.tick_clock, treadle.lane_clock,
     treadle.wake_clock, treadle.depth_clock,
     treadle.awaited,
     treadle.watched,
@@ -135,7 +135,9 @@ grant execute on function
     treadle.claim_job_batch,
     treadle.claim_jobs,
     treadle.claim_work,
-    treadle.claim_places,
+    treadle.claim_in_turns,
+    treadle.oldest_of_lanes,
+    treadle.running_transactions,
     treadle.claim_lanes,
     treadle.mark_claimed,
     treadle.cancel_expired,
@@ -143,7 +145,7 @@ grant execute on function
     treadle.recent_lockers,
     treadle.make_idle,
     treadle.prepare_lanes,
-    treadle.active_lanes, treadle.next_lanes,
+    treadle.known_lanes, treadle.next_lanes,
     treadle.next_lane,
     treadle.is_head_of_key,
     treadle.newest_of_key,
@@ -314,7 +316,7 @@ grant select (
     on treadle.schedules
     to treadle_viewer;
 grant select on sequence
-    treadle.tick_clock,
+    treadle.tick_clock, treadle.lane_clock,
     treadle.wake_clock,
     treadle.awaited,
     treadle.watched

@@ -285,6 +285,13 @@ create type treadle.lane as (
 
 comment on type treadle.lane is 'What identifies a lane: its jobs are claimed in the order of their run_at.';
 
+create type treadle.lane_range as (
+    lane  treadle.lane,
+    start timestamptz
+);
+
+comment on type treadle.lane_range is 'The jobs of a lane that are due at start or later.';
+
 -- Transactions that add jobs to a lane only append rows, without a unique constraint: its check would wait for open
 -- transactions of others. The tick merges rows of the same lane.
 create table treadle.lanes (
@@ -412,6 +419,9 @@ comment on column treadle.ticks.set_back_until is 'Transactions with a lower id 
 -- When the last tick ran, in microseconds since 1970. A sequence has no row versions: it stays one page however long a
 -- snapshot is open.
 create sequence treadle.tick_clock minvalue 0 start 0 no cycle;
+
+-- When a lane last became active, a floor was raised by a claim, or a pause changed, in microseconds since 1970: see known_lanes().
+create sequence treadle.lane_clock minvalue 0 start 0 no cycle;
 
 -- One row per jump that was noticed; the newest hundred are kept. See decision 27.
 create table treadle.clock_jumps (
