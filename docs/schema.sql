@@ -266,7 +266,7 @@ COMMENT ON FUNCTION treadle.count_span(p_status character varying, p_lane treadl
 
 COMMENT ON FUNCTION treadle.count_statuses(p_most integer) IS 'How many jobs there are by status, and how many are blocked: exact, or as workers counted them at counted_at. Pending jobs: see find_depths().';
 
-COMMENT ON FUNCTION treadle.decide_check(p_check bigint, p_ids uuid[], p_ended boolean, p_past uuid, p_limit integer) IS 'Decides about the jobs of a row of dependency_checks, and deletes it, or leaves what is left.';
+COMMENT ON FUNCTION treadle.decide_check(p_check bigint, p_ids uuid[], p_ended boolean, p_past uuid, p_limit integer) IS 'Decides about jobs that wait for others, or that others wait for; what is left is a row of dependency_checks.';
 
 COMMENT ON FUNCTION treadle.declare_limits(p_limits jsonb) IS 'Declares the limits of a worker''s code.';
 
@@ -610,7 +610,7 @@ COMMENT ON FUNCTION treadle.prepare_lanes(p_job_types character varying[], p_sur
 
 COMMENT ON FUNCTION treadle.prune_error_groups(p_keep interval, p_limit integer) IS 'Deletes groups of errors that were not seen for p_keep. Returns how many. Workers call it every minute.';
 
-COMMENT ON FUNCTION treadle.prune_jobs(p_status character varying, p_age interval, p_limit integer, p_after timestamp with time zone, OUT pruned integer, OUT reached timestamp with time zone) IS 'Deletes up to p_limit jobs that finished with p_status more than p_age ago. Returns how many, and the time that it reached.';
+COMMENT ON FUNCTION treadle.prune_jobs(p_status character varying, p_age interval, p_limit integer, p_after timestamp with time zone, OUT pruned integer, OUT reached timestamp with time zone) IS 'Deletes up to p_limit jobs that finished with p_status more than p_age ago. With p_after null, goes on where the last such call stopped. Returns how many, and the time that it reached.';
 
 COMMENT ON FUNCTION treadle.prune_schedules(p_limit integer) IS 'Deletes schedules that were retired a month ago, and the record of times that are a month old. Returns the number of times.';
 
@@ -758,8 +758,6 @@ COMMENT ON FUNCTION treadle.tick_is_fresh() IS 'Whether the last tick is recent 
 
 COMMENT ON FUNCTION treadle.time_buckets() IS 'The upper bounds of the histograms of waiting and run times, in seconds.';
 
-COMMENT ON FUNCTION treadle.try_check(p_check bigint, p_ids uuid[], p_ended boolean, p_past uuid, p_limit integer) IS 'Decides about the jobs of a row of dependency_checks; after an error, it is tried again later.';
-
 COMMENT ON FUNCTION treadle.unblock_next(p_id uuid, p_key character varying) IS 'When a job with a key has ended: unblocks the oldest blocked job of the key.';
 
 COMMENT ON FUNCTION treadle.use_stored(p_job_ids uuid[], p_stored_ids uuid[]) IS 'Records that each of these jobs uses the stored object beside it until the job is deleted. Returns the objects that do not exist.';
@@ -868,7 +866,6 @@ CREATE TABLE treadle.dependency_checks (
     jobs uuid[] NOT NULL,
     ended boolean NOT NULL,
     past uuid,
-    later boolean DEFAULT false NOT NULL,
     error text
 )
 WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0');
@@ -878,18 +875,15 @@ ALTER TABLE ONLY treadle.dependency_checks ALTER COLUMN look_at SET STATISTICS 0
 ALTER TABLE ONLY treadle.dependency_checks ALTER COLUMN jobs SET STATISTICS 0;
 ALTER TABLE ONLY treadle.dependency_checks ALTER COLUMN ended SET STATISTICS 0;
 ALTER TABLE ONLY treadle.dependency_checks ALTER COLUMN past SET STATISTICS 0;
-ALTER TABLE ONLY treadle.dependency_checks ALTER COLUMN later SET STATISTICS 0;
 ALTER TABLE ONLY treadle.dependency_checks ALTER COLUMN error SET STATISTICS 0;
 
-COMMENT ON TABLE treadle.dependency_checks IS 'Jobs that were enqueued to wait, or have ended, or were retried: at commit, what this means for jobs that wait is decided. What could not be decided then stays here, for the next claim or tick.';
+COMMENT ON TABLE treadle.dependency_checks IS 'What could not be decided at commit (see dependency_requests), for the next claim or tick.';
 
 COMMENT ON COLUMN treadle.dependency_checks.look_at IS 'Not before. What could not be decided is looked at after all others.';
 
 COMMENT ON COLUMN treadle.dependency_checks.ended IS 'These have ended, or were retried, and others may wait for them. False: these wait for others.';
 
 COMMENT ON COLUMN treadle.dependency_checks.past IS 'Those that they wait for have ended up to this one; or, if they have ended, those that wait for them were looked at up to this one. Null: none is known.';
-
-COMMENT ON COLUMN treadle.dependency_checks.later IS 'Not at commit: another transaction has to end first.';
 
 COMMENT ON COLUMN treadle.dependency_checks.error IS 'Why it could not be decided: it is tried again later.';
 
@@ -901,6 +895,17 @@ ALTER TABLE treadle.dependency_checks ALTER COLUMN id ADD GENERATED ALWAYS AS ID
     NO MAXVALUE
     CACHE 1
 );
+
+CREATE UNLOGGED TABLE treadle.dependency_requests (
+    jobs uuid[] NOT NULL,
+    ended boolean NOT NULL,
+    past uuid
+);
+ALTER TABLE ONLY treadle.dependency_requests ALTER COLUMN jobs SET STATISTICS 0;
+ALTER TABLE ONLY treadle.dependency_requests ALTER COLUMN ended SET STATISTICS 0;
+ALTER TABLE ONLY treadle.dependency_requests ALTER COLUMN past SET STATISTICS 0;
+
+COMMENT ON TABLE treadle.dependency_requests IS 'Jobs that were enqueued to wait, or have ended, or were retried: at commit, what this means for jobs that wait is decided. Always empty.';
 
 CREATE TABLE treadle.deployments (
     version text NOT NULL,
@@ -1446,6 +1451,15 @@ COMMENT ON COLUMN treadle.pauses.job_type IS 'Empty: every type.';
 
 COMMENT ON COLUMN treadle.pauses.queue IS 'Empty: every queue.';
 
+CREATE TABLE treadle.pruned (
+    status character varying(20) NOT NULL,
+    reached timestamp with time zone NOT NULL
+);
+ALTER TABLE ONLY treadle.pruned ALTER COLUMN status SET STATISTICS 0;
+ALTER TABLE ONLY treadle.pruned ALTER COLUMN reached SET STATISTICS 0;
+
+COMMENT ON TABLE treadle.pruned IS 'Up to which finished_at workers have deleted finished jobs: they go on from there. See prune_jobs().';
+
 CREATE TABLE treadle.spans (
     step integer NOT NULL,
     job_type character varying(50) NOT NULL,
@@ -1770,6 +1784,9 @@ ALTER TABLE ONLY treadle.occurrences
 ALTER TABLE ONLY treadle.pauses
     ADD CONSTRAINT pauses_pkey PRIMARY KEY (job_type, queue);
 
+ALTER TABLE ONLY treadle.pruned
+    ADD CONSTRAINT pruned_pkey PRIMARY KEY (status, reached);
+
 ALTER TABLE ONLY treadle.schedules
     ADD CONSTRAINT schedules_pkey PRIMARY KEY (name);
 
@@ -1911,7 +1928,7 @@ CREATE INDEX idx_workflows_open ON treadle.workflows USING btree (id) WHERE is_o
 
 CREATE TRIGGER change_job BEFORE UPDATE OF status, holds, attempts, max_attempts, run_at, queue, job_type, priority, partition, finished_at ON treadle.jobs FOR EACH ROW WHEN (((old.finished_at IS NOT NULL) OR ((new.finished_at IS NULL) AND (((new.status)::text <> ALL ('{claimed,running}'::text[])) OR (((old.status)::text = 'pending'::text) AND (new.lease = old.lease)))))) EXECUTE FUNCTION treadle.change_job();
 
-CREATE CONSTRAINT TRIGGER check_at_commit AFTER INSERT ON treadle.dependency_checks DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((NOT new.later)) EXECUTE FUNCTION treadle.check_at_commit();
+CREATE CONSTRAINT TRIGGER check_at_commit AFTER INSERT ON treadle.dependency_requests DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION treadle.check_at_commit();
 
 CREATE TRIGGER check_identity BEFORE UPDATE OF key, partition ON treadle.jobs FOR EACH ROW EXECUTE FUNCTION treadle.check_identity();
 
