@@ -432,8 +432,6 @@ COMMENT ON FUNCTION treadle.has_attempts_left(p_attempts integer, p_max_attempts
 
 COMMENT ON FUNCTION treadle.has_digits(p_id uuid, p_digits text) IS 'Whether an id begins or ends with these digits.';
 
-COMMENT ON FUNCTION treadle.has_members(p_id uuid) IS 'Whether jobs of a workflow exist.';
-
 COMMENT ON FUNCTION treadle.has_payload_index(p_path text[]) IS 'Whether an index for searches by this path in payloads exists.';
 
 COMMENT ON FUNCTION treadle.has_room(p_name character varying, p_key character varying, p_now timestamp with time zone) IS 'Whether a limit has room for one more job.';
