@@ -136,6 +136,26 @@ def test_a_worker_woken_just_now_may_be_idle_again_at_commit(connect: Connect) -
     assert receiver.received() == [""]
 
 
+def test_a_call_that_is_a_transaction_by_itself_notifies_at_once(queue: JobQueue, connect: Connect) -> None:
+    receiver, connection = Receiver(connect, "work"), connect()
+    connection.execute("alter table wake_requests disable trigger notify_at_commit")
+    try:
+        for _ in range(20):  # on all connections, so that the lane is known
+            queue.enqueue("a")
+        receiver.received()
+        connection.execute("select setval('wake_clock', 1)")
+        queue.enqueue("a")
+        assert [message.split()[0] for message in receiver.received()] == ["jobs"]
+        connection.execute("select setval('wake_clock', 1)")
+        for autocommit in (False, True):
+            with connect(autocommit=autocommit) as others, others.transaction(), JobQueue(others) as theirs:
+                theirs.enqueue("a")
+                theirs.enqueue("a")
+        assert receiver.received() == [], "they are decided at commit"
+    finally:
+        connection.execute("alter table wake_requests enable trigger notify_at_commit")
+
+
 def test_no_row_is_left_of_the_decisions(connect: Connect) -> None:
     connection = connect()
     connection.execute("select enqueue('a')")

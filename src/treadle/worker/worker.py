@@ -252,9 +252,9 @@ class Worker:
         for claimer in self.claimers:
             claimer.refill()
 
-    def _check_soon(self) -> None:
+    def _check_soon(self, own: bool) -> None:
         for claimer in self.claimers:
-            claimer.check_soon()
+            claimer.check_soon(own)
 
     def _concurrency_changed(self, number: int, former: int) -> None:
         self._listeners.emit(events.ConcurrencyChanged(self.worker_id, number, former))
