@@ -168,7 +168,7 @@ CREATE TABLE treadle.jobs (
     headers jsonb,
     CONSTRAINT valid_status CHECK (
 CASE
-    WHEN (finished_at IS NULL) THEN ((status)::text = ANY ('{pending,claimed,running}'::text[]))
+    WHEN (finished_at IS NULL) THEN ((status)::text = ANY ('{pending,claimed,running,completed,failed,cancelled}'::text[]))
     ELSE ((status)::text = ANY ('{completed,failed,cancelled}'::text[]))
 END)
 )
@@ -433,8 +433,6 @@ COMMENT ON FUNCTION treadle.group_errors_between(p_from timestamp with time zone
 COMMENT ON FUNCTION treadle.has_attempts_left(p_attempts integer, p_max_attempts integer) IS 'Whether a job may be attempted again.';
 
 COMMENT ON FUNCTION treadle.has_digits(p_id uuid, p_digits text) IS 'Whether an id begins or ends with these digits.';
-
-COMMENT ON FUNCTION treadle.has_members(p_id uuid) IS 'Whether jobs of a workflow exist.';
 
 COMMENT ON FUNCTION treadle.has_payload_index(p_path text[]) IS 'Whether an index for searches by this path in payloads exists.';
 

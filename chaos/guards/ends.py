@@ -29,11 +29,11 @@ MUTANTS = [
         test(ENDED, "test_a_claim_and_a_completion_call_no_trigger_for_the_job"),
     ),
     Mutant(
-        "a status agrees with finished_at",
+        "only a job that has ended has finished_at",
         "src/treadle/sql/migrations/0001_baseline.sql",
-        "            when finished_at is null then status = any ('{pending,claimed,running}'::text[])\n",
-        "            when true then true\n",
-        test(ENDED, "test_a_status_agrees_with_finished_at"),
+        "            else status = any ('{completed,failed,cancelled}'::text[])\n",
+        "            else true\n",
+        test(ENDED, "test_only_a_job_that_has_ended_has_finished_at"),
     ),
     Mutant(
         "the partition of a job that has a lane cannot be changed to something else than an object",

@@ -146,8 +146,8 @@ MUTANTS = [
     Mutant(
         "a workflow is kept while it has jobs",
         f"{FUNCTIONS}/public/prune_jobs.sql",
-        "or not treadle.has_members(job.id))",
-        "or true)",
+        "                      and edge.needs = 'member'\n",
+        "                      and false\n",
         test(PARTS, "test_a_workflow_is_pruned_as_one"),
     ),
     Mutant(

@@ -198,7 +198,7 @@ grant execute on function
     treadle.flag_counting, treadle.unblock_next, treadle.note_completed_members, treadle.flag_signal, treadle.blocked_by_signal, treadle.add_members, treadle.add_workflow,
     treadle.find_workflow, treadle.settle_workflows, treadle.roll_up_workflow, treadle.roll_up_workflows, treadle.report_workflow,
     treadle.watch_member, treadle.failed_member, treadle.why_skipped, treadle.carry_out_plan, treadle.enqueue_planned, treadle.begin_signals,
-    treadle.end_signal, treadle.cancel_members, treadle.delete_members, treadle.has_members,
+    treadle.end_signal, treadle.cancel_members, treadle.delete_members,
     -- what a worker writes about its jobs
     treadle.start_job,
     treadle.start_jobs,

@@ -48,10 +48,11 @@ create table treadle.jobs (
     origin        jsonb,
     headers       jsonb,
 
-    -- PostgreSQL parses it again for every INSERT and UPDATE: a list that is one constant is parsed in half the time.
+    -- PostgreSQL parses it again for every INSERT and UPDATE: a list that is one constant is parsed in half the time. A job that has
+    -- ended may be without its time: while triggers are off, nothing sets it (doctor finds such jobs).
     constraint valid_status check (
         case
-            when finished_at is null then status = any ('{pending,claimed,running}'::text[])
+            when finished_at is null then status = any ('{pending,claimed,running,completed,failed,cancelled}'::text[])
             else status = any ('{completed,failed,cancelled}'::text[])
         end
     )

@@ -134,7 +134,14 @@ begin
             select job.ctid
             from treadle.jobs as job
             where job.ctid = any (v_places)
-              and (job.flags & treadle.flag_workflow() = 0 or not treadle.has_members(job.id))
+              and not exists (
+                    select
+                    from treadle.dependencies as edge
+                    join treadle.jobs as member on member.id = edge.after_id
+                    where edge.job_id = job.id
+                      and edge.needs = 'member'
+                      and job.flags & treadle.flag_workflow() <> 0
+              )
         );
         if v_parts >= p_limit then
             -- The next call deletes more of them.
