@@ -30,8 +30,8 @@ class WorkerOptions(TypedDict, total=False):
     lease: Duration
     """A worker that does not renew its lease within this time loses its jobs. The default is 10 seconds."""
     poll: Duration
-    """How often to check for jobs without a notification. The default is every second. A worker that sleeps checks every
-    minute, or as often as this if that is longer."""
+    """How often to check for jobs without a notification. The default is every second. A worker that sleeps checks
+    every minute, or less often if this is longer."""
     listen: bool
     """Whether to listen for notifications of new jobs. With False the worker only polls, and does not sleep."""
     prefetch: int | None
