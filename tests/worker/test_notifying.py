@@ -72,6 +72,15 @@ def test_when_workers_are_woken(connect: Connect, last: str, due: str, rings: bo
     assert receiver.received() == []
 
 
+def test_a_job_that_is_due_before_a_sleeping_worker_looks_wakes_it(connect: Connect) -> None:
+    """Also if the session remembers that the lane is active."""
+    receiver, connection = Receiver(connect, "work"), connect()
+    for n, (delay, rings) in enumerate([("59 s", True), ("119 s", True), ("121 s", False)] * 2):
+        connection.execute(b"select setval('wake_clock', 0)")
+        connection.execute("select enqueue('a', p_delay => %s)", [delay])
+        assert receiver.received() == [""] * rings, (n, delay)
+
+
 def requests(connection: Connection[Any]) -> int:
     """How often this transaction has asked for a decision at commit."""
     query = "select n_tup_ins from pg_stat_xact_user_tables where relname = 'wake_requests'"
@@ -134,6 +143,26 @@ def test_a_worker_woken_just_now_may_be_idle_again_at_commit(connect: Connect) -
     connection.execute("select next_due('{a}')")
     late.commit()
     assert receiver.received() == [""]
+
+
+def test_a_call_that_is_a_transaction_by_itself_notifies_at_once(queue: JobQueue, connect: Connect) -> None:
+    receiver, connection = Receiver(connect, "work"), connect()
+    connection.execute("alter table wake_requests disable trigger notify_at_commit")
+    try:
+        for _ in range(20):  # on all connections, so that the lane is known
+            queue.enqueue("a")
+        receiver.received()
+        connection.execute("select setval('wake_clock', 1)")
+        queue.enqueue("a")
+        assert [message.split()[0] for message in receiver.received()] == ["jobs"]
+        connection.execute("select setval('wake_clock', 1)")
+        for autocommit in (False, True):
+            with connect(autocommit=autocommit) as others, others.transaction(), JobQueue(others) as theirs:
+                theirs.enqueue("a")
+                theirs.enqueue("a")
+        assert receiver.received() == [], "they are decided at commit"
+    finally:
+        connection.execute("alter table wake_requests enable trigger notify_at_commit")
 
 
 def test_no_row_is_left_of_the_decisions(connect: Connect) -> None:

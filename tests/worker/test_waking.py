@@ -53,7 +53,7 @@ def test_a_job_committed_just_after_a_notification_was_answered_is_found(
     app: Treadle, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An enqueue just after a notification sends none itself."""
-    monkeypatch.setattr(claimer, "RECHECK_SECONDS", 2.0)
+    monkeypatch.setattr(claimer, "RECHECK_SECONDS", (2.0,))
 
     @app.job
     async def hello() -> None: ...
@@ -67,6 +67,38 @@ def test_a_job_committed_just_after_a_notification_was_answered_is_found(
         connection.execute("select setval('wake_clock', 2), pg_notify(channel('work'), '')")
         await auntil(lambda: one(connection, "select last_value = 1 from wake_clock"))
         await auntil_waiting(worker)
+        late.commit()
+        await auntil(lambda: one(connection, "select status = 'completed' from jobs"))
+
+    run(app, body, poll="10m")
+
+
+def test_a_job_whose_commit_takes_long_is_found(
+    app: Treadle, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It sent no notification, and is not yet visible when the first check after the one before is made."""
+    monkeypatch.setattr(claimer, "RECHECK_SECONDS", (0.1, 5.0))
+    searches: list[float | None] = []
+    wait_for_jobs = claimer.Claimer._wait_for_jobs
+
+    def counted(self: claimer.Claimer, next_due: float | None) -> float:
+        searches.append(next_due)
+        return wait_for_jobs(self, next_due)
+
+    monkeypatch.setattr(claimer.Claimer, "_wait_for_jobs", counted)
+
+    @app.job
+    async def hello() -> None: ...
+
+    async def body(worker: Worker) -> None:
+        connection, late = connect(), connect(autocommit=False)
+        await auntil(lambda: worker.receives_notifications)
+        await auntil_waiting(worker)
+        late.execute("set local treadle.notify = off")
+        late.execute("select enqueue('hello')")
+        searches.clear()
+        connection.execute("select pg_notify(channel('work'), '')")
+        await auntil(lambda: len(searches) == 2)
         late.commit()
         await auntil(lambda: one(connection, "select status = 'completed' from jobs"))
 

@@ -34,6 +34,8 @@ class Query(Generic[Result]):
     read: Callable[[Rows], Result]
     often: bool = False
     """It runs so often that it is worth preparing, on a connection that allows it: see runner.py."""
+    alone: bool = False
+    """It has a parameter `alone`: whether it will be a transaction by itself. runner.py sets it."""
     pinned: bool = False
     """Its text relies on the search path: on our own connections it runs in a transaction with a pinned one, as reads
     do. The text of every other query names the schema of each function and operator, and needs no transaction."""

@@ -4,7 +4,7 @@ Nothing is committed or rolled back here. On an autocommit connection each state
 other connection the query joins the transaction that the caller has open.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import Any
@@ -115,7 +115,7 @@ def run(connection: Connection[Any], query: Query[Result], schema: str) -> Resul
     if query.often and isinstance(connection, OwnConnection) and not connection.checked:
         _allow_preparing(connection, run(connection, _SERVER_PROCESS, schema))
     with connection.cursor(row_factory=tuple_row) as cursor:
-        cursor.execute(query.bound(schema), query.params, prepare=_may_be_prepared(query))
+        cursor.execute(query.bound(schema), _params(connection, query), prepare=_may_be_prepared(query))
         return query.read(cursor.fetchall() if _has_rows(cursor) else ())
 
 
@@ -123,7 +123,7 @@ async def arun(connection: AsyncConnection[Any], query: Query[Result], schema: s
     if query.often and isinstance(connection, OwnAsyncConnection) and not connection.checked:
         _allow_preparing(connection, await arun(connection, _SERVER_PROCESS, schema))
     async with connection.cursor(row_factory=tuple_row) as cursor:
-        await cursor.execute(query.bound(schema), query.params, prepare=_may_be_prepared(query))
+        await cursor.execute(query.bound(schema), _params(connection, query), prepare=_may_be_prepared(query))
         return query.read(await cursor.fetchall() if _has_rows(cursor) else ())
 
 
@@ -153,6 +153,15 @@ def _allow_preparing(connection: OwnConnection | OwnAsyncConnection, process: in
     """Unless there is a pooler in between."""
     connection.checked = True
     connection.prepare_threshold = PREPARED_AFTER if process == connection.info.backend_pid else None
+
+
+def _params(connection: Connection[Any] | AsyncConnection[Any], query: Query[Any]) -> Mapping[str, Any]:
+    """Whether a statement is a transaction by itself is only known of our own connections: on one of the caller's, a
+    BEGIN may be on its way in a pipeline."""
+    if not query.alone:
+        return query.params
+    own = isinstance(connection, OwnConnection | OwnAsyncConnection) and connection.autocommit
+    return {**query.params, "alone": own and connection.info.transaction_status == TransactionStatus.IDLE}
 
 
 def _may_be_prepared(query: Query[Any]) -> bool | None:

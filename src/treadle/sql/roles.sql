@@ -62,11 +62,16 @@ grant execute on function
     treadle.partition_parts,
     treadle.partition_of,
     treadle.make_room, -- (owner)
+    treadle.check_job,
+    treadle.wake_workers, -- (owner)
     treadle.new_id
     to treadle_enqueue;
 grant select on
     treadle.limits,
     treadle.limit_targets
+    to treadle_enqueue;
+grant select on sequence
+    treadle.lane_epoch, treadle.wake_clock
     to treadle_enqueue;
 
 
@@ -113,7 +118,7 @@ grant select on
     treadle.audit
     to treadle_worker;
 grant select, update on sequence
-    treadle.tick_clock, treadle.lane_clock,
+    treadle.tick_clock, treadle.lane_clock, treadle.lane_epoch,
     treadle.wake_clock, treadle.depth_clock,
     treadle.awaited,
     treadle.watched,
@@ -128,6 +133,7 @@ grant execute on function
     treadle.partition_parts,
     treadle.partition_of,
     treadle.make_room, -- (owner)
+    treadle.check_job,
     treadle.new_id,
     treadle.use_stored,
     -- claiming
@@ -255,7 +261,7 @@ grant execute on function
     treadle.expire_jobs,
     treadle.prune_unique_periods,
     -- notifications
-    treadle.wake_workers,
+    treadle.wake_workers, -- (owner)
     treadle.announce, treadle.is_awaited, treadle.is_watched,
     treadle.send_notification,
     -- the bits of jobs.flags

@@ -8,6 +8,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from uuid import UUID
 
 from treadle.app.listeners import Listeners
@@ -29,9 +30,10 @@ FENCED_SECONDS = 0.05
 STALLED_SECONDS = 1.0
 # The delay before a job is retried that still runs here, in a thread that does not stop.
 STILL_RUNNING_SECONDS = 1.0
-# An enqueue just after a notification sends none, and its commit may become visible a moment after the claimer has
-# checked. So somebody checks again after this time: another worker, or the same one if there is no other.
-RECHECK_SECONDS = 0.05
+# An enqueue just after a notification sends none, and its commit may become visible a while after the claimer has
+# checked: on a slow disk, or with synchronous replication. So somebody checks again this long after the notification, unless
+# there is another one: another worker, or the same one if there is no other.
+RECHECK_SECONDS = (0.05, 0.2, 0.5)
 # While jobs keep arriving, a claimer checks only this often whether more are due. A check takes as long as a claim; it
 # also asks for the next notification, with which other workers get their share.
 UNCHECKED_SECONDS = 0.05
@@ -122,9 +124,9 @@ class Claimer:
         self._told_to_look = False
         self._told_to_check = False
         self._recheck_when_told = True
-        self._recheck = False
+        self._rechecks: list[float] = []  # how long to wait before each of them
         self._looking = False  # since it waited for jobs or was told to look, it was not full and has not found nothing
-        self._check_timer: asyncio.TimerHandle | None = None
+        self._check_timers: list[asyncio.TimerHandle] = []
         self._locked_rounds = 0  # rounds in a row that found only jobs locked by other transactions
         self._unchecked_until = 0.0  # jobs became due while others were claimed: until then it claims without checks
 
@@ -209,15 +211,19 @@ class Claimer:
 
     def wake(self, recheck: bool = True) -> None:
         """There may be a job to claim. `recheck`: check again a little later."""
+        self.check_soon(False)
         self._told_to_look = True
         self._recheck_when_told = recheck
         self._wake.set()
 
-    def check_soon(self) -> None:
-        """Another worker was told to look: check a little later whether a job is left."""
-        if self._check_timer is not None:
-            self._check_timer.cancel()
-        self._check_timer = asyncio.get_running_loop().call_later(RECHECK_SECONDS, self._check)
+    def check_soon(self, own: bool = True) -> None:
+        """Another worker was told to look. If it is up to this one (`own`), check a little later whether a job is left; the
+        checks for an earlier notification are not needed any more."""
+        for timer in self._check_timers:
+            timer.cancel()
+        self._rechecks = []
+        loop = asyncio.get_running_loop()
+        self._check_timers = [loop.call_later(seconds, self._check) for seconds in RECHECK_SECONDS if own]
 
     def stop(self) -> None:
         """Claim no more. `run` returns when the current claim has been answered; its jobs are given back."""
@@ -258,7 +264,8 @@ class Claimer:
         next round unless woken. `woken` says how the wait before this round ended."""
         if woken and self._blocked_by_jobs:
             self._check_first = self._told_to_check and not self._told_to_look
-            self._recheck = not self._check_first and self._recheck_when_told
+            if not self._check_first and self._recheck_when_told:
+                self._rechecks = [after - before for before, after in pairwise((0.0, *RECHECK_SECONDS))]
         self._looking |= self._told_to_look or self._blocked_by_jobs
         self._told_to_look = self._told_to_check = self._blocked_by_jobs = False
         self._enough = -1
@@ -349,8 +356,8 @@ class Claimer:
             self._full(claimed)
 
     def _wait_for_jobs(self, next_due: float | None) -> float:
-        every = RECHECK_SECONDS if self._recheck else self._poll()
-        self._recheck = self._looking = False
+        every = self._rechecks.pop(0) if self._rechecks else self._poll()
+        self._looking = False
         self._blocked_by_jobs = True
         self._check_first = next_due is None or next_due >= every
         return every if next_due is None else min(next_due, every)

@@ -60,7 +60,7 @@ class Notifications:
         messages: ReconnectingConnection,
         *,
         wake: Callable[[bool], None],
-        check_soon: Callable[[], None],
+        check_soon: Callable[[bool], None],
         cancel: Callable[[UUID], None],
         schedules_changed: Callable[[], None],
         concurrency_changed: Callable[[], None],
@@ -68,7 +68,7 @@ class Notifications:
         awake: asyncio.Event,
     ) -> None:
         """`wake` is called when this worker is to look for jobs, and is told whether to look again a little later;
-        `check_soon`, when another one is, and this one checks that none were left; `cancel`, when a job was cancelled
+        `check_soon`, when another one is, and whether this one checks that none were left; `cancel`, when a job was cancelled
         that may run here; `schedules_changed`, when somebody changed a schedule;
         `concurrency_changed`, when somebody changed how many jobs this worker runs at once; `peer_awake`, when another
         worker does not sleep. `awake` is cleared while this worker sleeps. The connections are for sending."""
@@ -197,8 +197,8 @@ class Notifications:
             self._turn = (number, place)
             # The last in the order has nobody behind it who checks.
             self._wake(own == len(self.peers))
-        elif own == place + 1:
-            self._check_soon()
+        else:
+            self._check_soon(own == place + 1)
 
     def _received_asleep(self, worker_id: str, group: str) -> None:
         if worker_id == self._worker_id:

@@ -274,10 +274,11 @@ class Worker:
         for claimer in self.claimers:
             claimer.refill()
 
-    def _check_soon(self) -> None:
-        self.sleeper.look_in(RECHECK_SECONDS)
+    def _check_soon(self, own: bool) -> None:
+        for seconds in RECHECK_SECONDS if own else ():
+            self.sleeper.look_in(seconds)
         for claimer in self.claimers:
-            claimer.check_soon()
+            claimer.check_soon(own)
 
     def _schedules_changed(self) -> None:
         self.scheduler.wake.set()

@@ -102,3 +102,14 @@ def test_an_application_with_the_enqueue_role_can_only_enqueue(roles: Roles, own
         app.store(b"large")
     app.close()
     assert count(owner) == 12
+
+
+def test_the_enqueue_role_looks_up_no_lane_that_it_has_seen(roles: Roles) -> None:
+    connection = roles.connect("enqueue")
+    for _ in range(2):
+        connection.execute("select treadle.enqueue('a')")
+    with connection.transaction():
+        read = "select sum(seq_scan + idx_scan) from pg_stat_xact_user_tables where relname in ('lanes', 'floors')"
+        before = connection.execute(read).fetchall()
+        connection.execute("select treadle.enqueue('a')")
+        assert connection.execute(read).fetchall() == before

@@ -1,6 +1,7 @@
 """Queries that enqueue jobs, and that end what has expired. Arguments are checked here, before any SQL."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple, TypedDict, Unpack, cast
@@ -74,12 +75,12 @@ def enqueue(
     if after or workflow or _needs_options(rule, options):
         shares = None if partition is None else [partition]
         return _with_options(job_type, [text], [_key(key)], rule, defaults or {}, options, shares, after, workflow)
-    params = {**_shared(job_type, **options), "data": text, "key": _key(key)}
+    params = {**_shared(job_type, **options), "data": text, "key": _key(key), "alone": False}
     if params["headers"] is None:
         del params["headers"]
     if partition is not None:
         params["partition"] = partition
-    return call("enqueue", params, partial(_added, job_type, 1), often=True)
+    return replace(call("enqueue", params, partial(_added, job_type, 1), often=True), alone=True)
 
 
 def enqueue_many(

@@ -125,7 +125,9 @@ def _complete_one(worker_id: str, claim: Claim, outcome: Outcome, seconds: float
         "seconds": seconds,
         "lock_timeout": LOCK_TIMEOUT,
     }
-    return Query(statement("complete_job"), params, lambda rows: {claim.id} if rows[0][0] is None else set(), often=True)
+    return Query(
+        statement("complete_job"), params, lambda rows: {claim.id} if rows[0][0] is None else set(), often=True
+    )
 
 
 def settle(worker_id: str, done: Sequence[tuple[Claim, Outcome, float]], crash_limit: int) -> Query[dict[UUID, Status]]:

@@ -352,6 +352,13 @@ create index idx_lanes_parked on treadle.lanes (parked_name, parked_key, job_typ
     where parked_name is not null;
 alter index treadle.idx_lanes_parked alter column 5 set statistics 0;
 
+-- Moves whenever a lane is no longer active: see register_lanes.sql. A sequence, because it must be read as it is now, even on an
+-- older snapshot.
+create sequence treadle.lane_epoch no cycle;
+select nextval('treadle.lane_epoch');
+
+comment on sequence treadle.lane_epoch is 'Moves whenever a lane becomes idle or is deleted: what a session has seen before that, it looks up again.';
+
 -- The newest floor of each lane and as many older ones as running transactions may have seen. Rows are only added and deleted,
 -- and the newest is read first, so rows that an open snapshot keeps from being removed are not in the way. A lane may get two
 -- floors in one transaction, so the columns of the lane and xid are not unique.

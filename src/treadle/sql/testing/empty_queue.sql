@@ -45,6 +45,7 @@ begin
     end loop;
 
     perform setval('treadle.test_offset', 0);
+    perform nextval('treadle.lane_epoch'); -- the lanes were deleted without their trigger
     perform setval('treadle.tick_clock', 0);
     perform setval('treadle.wake_clock', 0);
     perform setval('treadle.depth_clock', 0);

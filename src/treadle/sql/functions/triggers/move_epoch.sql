@@ -1,0 +1,34 @@
+-- After a lane was made idle, or an active one deleted, by whatever statement: sessions that have seen it active look it up again
+-- (see register_lanes.sql).
+--
+-- Runs with the rights of its owner: a role that may change lanes by hand need not know of it.
+create or replace function treadle.move_epoch() returns trigger
+language plpgsql
+security definer
+as $$
+begin
+    perform nextval('treadle.lane_epoch');
+    return null;
+end
+$$;
+
+comment on function treadle.move_epoch() is 'Trigger: tells sessions that a lane is no longer active.';
+
+-- After each row, not before: then the transaction has locked it, and a session that still sees the lane active also sees that
+-- somebody is changing it.
+create or replace trigger lane_idle
+    after update of idle_xid on treadle.lanes
+    for each row
+    when (old.idle_xid is null and new.idle_xid is not null)
+    execute function treadle.move_epoch();
+
+create or replace trigger lane_deleted
+    after delete on treadle.lanes
+    for each row
+    when (old.idle_xid is null)
+    execute function treadle.move_epoch();
+
+create or replace trigger lanes_truncated
+    after truncate on treadle.lanes
+    for each statement
+    execute function treadle.move_epoch();
