@@ -143,6 +143,13 @@ MUTANTS = [
         "v_now + interval '10 seconds'",
         test("worker/notifying", "test_when_workers_are_woken"),
     ),
+    Mutant(
+        "and so does one in a lane that its session remembers, for a worker that sleeps",
+        f"{FUNCTIONS}/public/enqueue.sql",
+        "v_now + interval '2 minutes'",
+        "v_now + interval '10 seconds'",
+        test("worker/notifying", "test_a_job_that_is_due_before_a_sleeping_worker_looks_wakes_it"),
+    ),
     *(
         Mutant(
             f"a worker that sleeps sees {what}",

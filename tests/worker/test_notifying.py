@@ -72,6 +72,15 @@ def test_when_workers_are_woken(connect: Connect, last: str, due: str, rings: bo
     assert receiver.received() == []
 
 
+def test_a_job_that_is_due_before_a_sleeping_worker_looks_wakes_it(connect: Connect) -> None:
+    """Also if the session remembers that the lane is active."""
+    receiver, connection = Receiver(connect, "work"), connect()
+    for n, (delay, rings) in enumerate([("59 s", True), ("119 s", True), ("121 s", False)] * 2):
+        connection.execute(b"select setval('wake_clock', 0)")
+        connection.execute("select enqueue('a', p_delay => %s)", [delay])
+        assert receiver.received() == [""] * rings, (n, delay)
+
+
 def requests(connection: Connection[Any]) -> int:
     """How often this transaction has asked for a decision at commit."""
     query = "select n_tup_ins from pg_stat_xact_user_tables where relname = 'wake_requests'"

@@ -398,3 +398,20 @@ def test_it_wakes_after_some_time_and_does_the_maintenance(
         assert pruned == [False]
 
     run(app, body, lease=LONG)
+
+
+def test_a_look_sees_jobs_that_are_due_later_and_not_those_that_are_paused(connection: Connection[Any]) -> None:
+    connection.execute("select register_worker('w', '1 hour', '{a}')")
+    connection.execute("insert into jobs (job_type, run_at) values ('a', now() + interval '1 day')")
+    later = "select next_work('w', '{a}') between 86000 and 86400, next_work('w', '{a}', '{other}')"
+    assert connection.execute(later).fetchone() == (True, None)
+    connection.execute("update lanes set opened_at = opened_at - interval '1 hour'")
+    connection.execute("update floors set floor = floor - interval '1 hour'")
+    for _ in range(2):  # the first one may have seen transactions of others
+        connection.execute("select tick('0')")
+    assert one(connection, "select bool_and(idle_xid is not null and next_run_at > now()) from lanes")
+    assert connection.execute(later).fetchone() == (True, None)
+    connection.execute("insert into jobs (job_type) values ('a')")
+    assert one(connection, "select next_work('w', '{a}')") <= 0
+    connection.execute("select pause('a')")
+    assert one(connection, "select next_work('w', '{a}')") is None

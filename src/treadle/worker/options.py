@@ -30,9 +30,10 @@ class WorkerOptions(TypedDict, total=False):
     lease: Duration
     """A worker that does not renew its lease within this time loses its jobs. The default is 10 seconds."""
     poll: Duration
-    """How often to check for jobs without a notification. The default is every second."""
+    """How often to check for jobs without a notification. The default is every second. A worker that sleeps checks
+    every minute, or less often if this is longer."""
     listen: bool
-    """Whether to listen for notifications of new jobs. With False the worker only polls."""
+    """Whether to listen for notifications of new jobs. With False the worker only polls, and does not sleep."""
     prefetch: int | None
     """How many jobs to claim ahead of those that run. The default follows the speed of the worker."""
     crash_limit: int

@@ -275,8 +275,8 @@ class Worker:
             claimer.refill()
 
     def _check_soon(self, own: bool) -> None:
-        if own:
-            self.sleeper.look_in(RECHECK_SECONDS[0])
+        for seconds in RECHECK_SECONDS if own else ():
+            self.sleeper.look_in(seconds)
         for claimer in self.claimers:
             claimer.check_soon(own)
 

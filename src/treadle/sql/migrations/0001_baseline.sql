@@ -349,7 +349,7 @@ create index idx_lanes_unused on treadle.lanes (idle_xid) where idle_xid is not 
 -- Serves the tick: idle lanes that become active soon.
 create index idx_lanes_due on treadle.lanes (next_run_at) where next_run_at is not null;
 
--- Serves next_due: the same for the job types of a worker.
+-- Serves next_due and next_work: the same for the job types of a worker.
 create index idx_lanes_due_type on treadle.lanes (job_type, next_run_at) where next_run_at is not null;
 
 -- Serves open_lanes, which examines some parked lanes from a random one on.

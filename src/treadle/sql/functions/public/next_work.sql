@@ -50,23 +50,21 @@ begin
     select min(head.run_at)
     into v_next
     from (
-        select distinct lane.queue, lane.job_type, lane.priority, lane.partition
-        from unnest(p_job_types) as wanted (job_type)
-        join treadle.lanes as lane on lane.job_type = wanted.job_type
-        where lane.parked_name is null
-          and (
-                lane.idle_xid is null
-                or lane.idle_xid >= v_safe.next_xid
-                or lane.idle_xid = any (v_safe.running)
-                or lane.next_run_at is not null
-              )
-          and (p_queues is null or lane.queue = any (p_queues))
-          and not exists (
-                select
-                from treadle.pauses as pause
-                where pause.job_type in (lane.job_type, '')
-                  and pause.queue in (lane.queue, '')
-          )
+        select lane.queue, lane.job_type, lane.priority, lane.partition
+        from treadle.lanes as lane
+        where lane.idle_xid is null
+          and lane.parked_name is null
+          and lane.job_type = any (p_job_types)
+        union
+        select lane.queue, lane.job_type, lane.priority, lane.partition
+        from treadle.lanes as lane
+        where lane.idle_xid >= v_safe.next_xid
+          and lane.job_type = any (p_job_types)
+        union
+        select lane.queue, lane.job_type, lane.priority, lane.partition
+        from treadle.lanes as lane
+        where lane.idle_xid = any (v_safe.running)
+          and lane.job_type = any (p_job_types)
     ) as lane
     left join lateral treadle.safe_floor(row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane, v_safe) as safe
         on true
@@ -77,7 +75,33 @@ begin
              ) as job
         order by job.run_at
         limit 1
-    ) as head;
+    ) as head
+    where (p_queues is null or lane.queue = any (p_queues))
+      and not exists (
+            select
+            from treadle.pauses as pause
+            where pause.job_type in (lane.job_type, '')
+              and pause.queue in (lane.queue, '')
+      );
+
+    select least(v_next, min(idle.next_run_at))
+    into v_next
+    from unnest(p_job_types) as wanted (job_type)
+    cross join lateral (
+        select lane.next_run_at
+        from treadle.lanes as lane
+        where lane.job_type = wanted.job_type
+          and lane.next_run_at is not null
+          and (p_queues is null or lane.queue = any (p_queues))
+          and not exists (
+                select
+                from treadle.pauses as pause
+                where pause.job_type in (lane.job_type, '')
+                  and pause.queue in (lane.queue, '')
+          )
+        order by lane.next_run_at
+        limit 1
+    ) as idle;
 
     v_next := least(
         v_next,
