@@ -607,6 +607,16 @@ comment on column treadle.limit_holders.found is 'How many of the jobs still use
 comment on column treadle.limit_holders.full_at is 'For a limit per period: when all of its burst can be used again.';
 comment on column treadle.limit_holders.closed_until is 'A job was told to wait until then.';
 
+-- With it make_room() seals what a session remembers. No role has the right to read it.
+create table treadle.seal (
+    only_row boolean primary key default true check (only_row),
+    secret   uuid not null default gen_random_uuid()
+);
+
+comment on table treadle.seal is 'A secret of this schema: settings of sessions that are sealed with it are our own.';
+
+insert into treadle.seal default values;
+
 create table treadle.limit_openings (
     opens_at timestamptz not null,
     id       bigint generated always as identity,
