@@ -114,6 +114,40 @@ create unique index idx_jobs_key_running on treadle.jobs (key)
 create unique index idx_jobs_unique on treadle.jobs (unique_key, job_type)
     where unique_key is not null and status in ('pending', 'claimed', 'running');
 
+create type treadle.enqueue_options as (
+    -- of each job
+    priority      int,
+    queue         varchar,
+    run_at        timestamptz,
+    delay         interval,
+    key           varchar,
+    max_attempts  int,
+    weight        int,
+    partition     text,
+    headers       jsonb,
+    expires       interval,
+    expires_at    timestamptz,
+
+    -- lists, with one element for each job
+    keys          varchar[],
+    partitions    text[],
+    unique_keys   varchar[],
+
+    -- what is unique, and what happens to a job that exists
+    unique_while  varchar,
+    period        interval,
+    per_period    int,
+    on_conflict   varchar[],
+    latest        interval,
+    all_or_none   boolean,
+
+    -- what they wait for, and are part of
+    after         jsonb,
+    workflow      jsonb
+);
+
+comment on type treadle.enqueue_options is 'The options of enqueue_with_options(), which describes them.';
+
 create table treadle.unique_periods (
     job_type   varchar(50) not null,
     unique_key varchar(200) not null,
