@@ -12,10 +12,11 @@ from tests.conftest import Connect
 from tests.support.waiting import Barrier, until_waiting_for_lock
 from treadle import JobQueue, Status
 
-PENDING = "select id, is_new from enqueue_with_options('sync', '{1}', '{\"unique_keys\": [\"acme\"], \"unique_while\": \"pending\"}')"
-REPLACE = """select id, is_changed from enqueue_with_options(
-    'sync', array['{"n": 2}'], jsonb_build_object(
-        'unique_keys', '{acme}'::text[], 'unique_while', 'pending', 'on_conflict', '{replace,reschedule}'::text[], 'delay', %s::text))"""
+PENDING = """select id, is_new from enqueue_with_options(
+    'sync', '{1}', '{"unique_keys": ["acme"], "unique_while": "pending"}')"""
+REPLACE = """select id, is_changed from enqueue_with_options('sync', array['{"n": 2}'], jsonb_build_object(
+    'unique_keys', '{acme}'::text[], 'unique_while', 'pending',
+    'on_conflict', '{replace,reschedule}'::text[], 'delay', %s::text))"""
 
 
 def test_a_pending_job_that_was_returned_does_not_begin_before_the_caller_commits(

@@ -75,7 +75,9 @@ def test_a_job_committed_just_after_a_notification_was_answered_is_found(
     run(app, body, poll="10m")
 
 
-def test_a_job_whose_commit_takes_long_is_found(app: Treadle, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_whose_commit_takes_long_is_found(
+    app: Treadle, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It sent no notification, and is not yet visible when the first check after the one before is made."""
     monkeypatch.setattr(claimer, "RECHECK_SECONDS", (0.1, 5.0))
     checks: list[float] = []

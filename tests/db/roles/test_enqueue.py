@@ -123,9 +123,7 @@ def test_the_enqueue_role_cannot_forge_how_many_jobs_wait(roles: Roles, owner: C
     fill = "select count(*) from treadle.enqueue_jobs('a', array_fill('{}'::text, array[%s]))"
     connection = roles.connect("enqueue")
     assert one(connection, fill, 1500) == 1500
-    digest = one(
-        connection, "select md5(concat_ws(%s, 'treadle.jobs'::regclass::oid, 'many', ''))", "\n"
-    )
+    digest = one(connection, "select md5(concat_ws(%s, 'treadle.jobs'::regclass::oid, 'many', ''))", "\n")
     name = f"treadle.pending_{digest[:2]}"
     remembered = one(connection, "select current_setting(%s)", name).split()
     assert remembered[0] == digest
