@@ -104,7 +104,7 @@ OTHER_TABLES = [
     """insert into treadle.events (job_id, number, job_type, attempt, lease, sequence, happened_at, name, data)
     select id, number, job_type, 1, 1, number, started_at, 'sent', '{"bytes": 1834}'
     from treadle.jobs, generate_series(1, 20) as number where status = 'running'""",
-    "update treadle.jobs set events_count = 20, keeps = 1 where status = 'running'",
+    "update treadle.jobs set events_count = 20, flags = 1 where status = 'running'",
     """insert into treadle.minutes (
         minute, queue, job_type, completed, failed, cancelled, errors, waited, waited_most, ran, ran_most,
         waited_counts, ran_counts, slowest_id)

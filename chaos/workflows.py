@@ -33,13 +33,13 @@ from treadle import DatabaseUnreachable
 STUCK_SECONDS = 240.0
 LEFT = "select count(*) from treadle.jobs where finished_at is null"
 MEMBERS = """
-    select job.id, edge.job_id, edge.step, job.job_type, treadle.outcome_of(job.status, job.keeps),
+    select job.id, edge.job_id, edge.step, job.job_type, treadle.outcome_of(job.status, job.flags),
         extract(epoch from job.completed_at)::float8
     from treadle.dependencies as edge
     join treadle.jobs as job on job.id = edge.after_id
     where edge.needs = 'member'"""
 CALLBACKS = """
-    select data ->> 'workflow', data ->> 'when', treadle.outcome_of(status, keeps)
+    select data ->> 'workflow', data ->> 'when', treadle.outcome_of(status, flags)
     from treadle.jobs where job_type = 'callback'"""
 
 
@@ -117,7 +117,7 @@ class Storm(Faults):
                 self.plans,
                 dict(rows("select id, data ->> 'name' from treadle.jobs where job_type = 'workflow'")),
                 [Job(*row) for row in rows(MEMBERS)],
-                dict(rows("select id, treadle.outcome_of(status, keeps) from treadle.jobs")),
+                dict(rows("select id, treadle.outcome_of(status, flags) from treadle.jobs")),
                 read(self.ledger.folder),
             )
             undone = dict(rows("select id, data ->> 'node' from treadle.jobs where job_type = 'undo'"))
@@ -135,7 +135,7 @@ class Storm(Faults):
     def _unfinished(self) -> str:
         with psycopg.connect(self._url) as connection:
             rows = connection.execute(
-                "select id, job_type, status, holds, keeps from treadle.jobs where finished_at is null limit 20"
+                "select id, job_type, status, holds, flags from treadle.jobs where finished_at is null limit 20"
             ).fetchall()
             return f"unfinished: {rows}; signals: {self._signals[:5]}; {self.counts}"
 

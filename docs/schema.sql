@@ -11,7 +11,12 @@ CREATE TYPE treadle.lane AS (
 
 COMMENT ON TYPE treadle.lane IS 'What identifies a lane: its jobs are claimed in the order of their run_at.';
 
-COMMENT ON FUNCTION treadle.active_lanes(p_job_types character varying[], p_queues character varying[], p_limit integer) IS 'The lanes of these job types that a search reads, with the time at which the search of each starts; none if there are more than p_limit.';
+CREATE TYPE treadle.lane_range AS (
+	lane treadle.lane,
+	start timestamp with time zone
+);
+
+COMMENT ON TYPE treadle.lane_range IS 'The jobs of a lane that are due at start or later.';
 
 COMMENT ON FUNCTION treadle.add_counts(p_one bigint[], p_other bigint[]) IS 'Adds two histograms.';
 
@@ -25,7 +30,7 @@ COMMENT ON FUNCTION treadle.admit_jobs(p_now timestamp with time zone, p_places 
 
 COMMENT ON FUNCTION treadle.advance_waiting(p_limit integer) IS 'Decides about jobs that wait for others, as far as that could not be decided at commit.';
 
-COMMENT ON FUNCTION treadle.aged_lanes(p_before timestamp with time zone, INOUT queues character varying[], INOUT job_types character varying[], p_priorities integer[], INOUT partitions character varying[], INOUT starts timestamp with time zone[], OUT priority integer) IS 'Of these lanes, those of the priority whose first job has waited longest, if that was due before p_before.';
+COMMENT ON FUNCTION treadle.aged_lanes(p_before timestamp with time zone, p_lanes treadle.lane_range[]) IS 'Of these lanes, those of the priority whose first job has waited longest, if that was due before p_before.';
 
 COMMENT ON FUNCTION treadle.announce(p_ids uuid[], p_kind text) IS 'Notifies sessions that wait for these jobs to finish (ends), or that watch their events and progress (news).';
 
@@ -45,7 +50,7 @@ COMMENT ON FUNCTION treadle.cancel_members(p_id uuid, p_reason text, p_limit int
 
 COMMENT ON FUNCTION treadle.carry_out_plan(p_id uuid, p_plan jsonb) IS 'Adds the jobs of a workflow that are only known when it begins.';
 
-COMMENT ON FUNCTION treadle.change_job() IS 'Trigger: guards the key of a job, sets finished_at, and places a job that becomes claimable at or above the floor of its lane.';
+COMMENT ON FUNCTION treadle.change_job() IS 'Trigger: sets finished_at of a job, and places a job that becomes claimable at or above the floor of its lane.';
 
 
 SET default_tablespace = '';
@@ -150,7 +155,7 @@ CREATE TABLE treadle.jobs (
     losses integer,
     weight integer,
     holds smallint DEFAULT 0 NOT NULL,
-    keeps smallint DEFAULT 0 NOT NULL,
+    flags smallint DEFAULT 0 NOT NULL,
     queue character varying(50) DEFAULT 'default'::character varying NOT NULL,
     partition character varying(500) DEFAULT ''::character varying NOT NULL COLLATE pg_catalog."C",
     key character varying(200),
@@ -161,8 +166,11 @@ CREATE TABLE treadle.jobs (
     checkpoint jsonb,
     origin jsonb,
     headers jsonb,
-    CONSTRAINT valid_partition CHECK ((((partition)::text = ''::text) OR (jsonb_typeof((partition)::jsonb) = 'object'::text))),
-    CONSTRAINT valid_status CHECK (((status)::text = ANY ((ARRAY['pending'::character varying, 'claimed'::character varying, 'running'::character varying, 'completed'::character varying, 'failed'::character varying, 'cancelled'::character varying])::text[])))
+    CONSTRAINT valid_status CHECK (
+CASE
+    WHEN (finished_at IS NULL) THEN ((status)::text = ANY ('{pending,claimed,running}'::text[]))
+    ELSE ((status)::text = ANY ('{completed,failed,cancelled}'::text[]))
+END)
 )
 WITH (fillfactor='90', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_insert_scale_factor='0.05', autovacuum_analyze_scale_factor='0.02', autovacuum_vacuum_cost_delay='0');
 
@@ -186,7 +194,7 @@ COMMENT ON COLUMN treadle.jobs.weight IS 'How much of each of its limits the job
 
 COMMENT ON COLUMN treadle.jobs.holds IS 'What a pending job waits for besides its time, as bits: 1 = an earlier job with the same key, 2 = other jobs (dependencies), 4 = a signal. 0: nothing.';
 
-COMMENT ON COLUMN treadle.jobs.keeps IS 'What else is stored for this job, as bits: 1 = events, 2 = log lines, 4 = steps, 8 = it was claimed under a limit, 16 = its end is watched by jobs that wait for it, 32 = it has dependencies, 64 = it takes results of other jobs, 128 = it is a workflow, 256 = it is part of a workflow, 512 = it was cancelled because it was not needed, 1024 = it waits for a signal, 2048 = inverted by a statement that counts its end. What is stored is deleted with the job.';
+COMMENT ON COLUMN treadle.jobs.flags IS 'What else there is to know about this job, as bits: 1 = it has events, 2 = log lines, 4 = steps, 8 = dependencies, 16 = it takes results of other jobs, 32 = it is a workflow, 64 = it is part of a workflow, 128 = it was cancelled because it was not needed, 256 = it waits for a signal, 512 = it was claimed under a limit. And what job_ended() does when it ends: 1024 = its limits may have room, 2048 = its workflow counts it, 4096 = jobs wait for it. Each bit has a function: flag_events() and so on.';
 
 COMMENT ON COLUMN treadle.jobs.partition IS 'The values that limits and fairness tell jobs apart by, as a JSON object ({"tenant": "acme"}); empty for most. Jobs of different partitions are in different lanes.';
 
@@ -212,17 +220,21 @@ COMMENT ON FUNCTION treadle.check_at_commit() IS 'Trigger: at commit, decides wh
 
 COMMENT ON FUNCTION treadle.check_ended(p_id uuid, p_past uuid, p_limit integer) IS 'Decides what the end or the retry of a job means for those that wait for it. Returns the last of these, if there may be more.';
 
+COMMENT ON FUNCTION treadle.check_identity() IS 'Trigger: guards the key and the partition of a job.';
+
+COMMENT ON FUNCTION treadle.check_job(p_max_attempts integer, p_headers jsonb) IS 'Raises an exception if a job cannot have these options.';
+
 COMMENT ON FUNCTION treadle.check_waiting(p_ids uuid[], p_past uuid) IS 'Decides what these jobs wait for. Returns those that are locked.';
+
+COMMENT ON FUNCTION treadle.claim_in_turns(p_worker_id character varying, p_job_types character varying[], p_wanted integer, p_queues character varying[]) IS 'Claims up to p_wanted due jobs of lanes that are limited, fair, aged or many, and returns their ids.';
 
 COMMENT ON FUNCTION treadle.claim_job_batch(p_worker_id character varying, p_job_types character varying[], p_batch_size integer) IS 'Claims up to p_batch_size pending jobs of the given types, highest priority first, then oldest: select * from "treadle".claim_job_batch(''worker-1'', ''{welcome}'').';
 
 COMMENT ON FUNCTION treadle.claim_jobs(p_worker_id character varying, p_job_types character varying[], p_batch_size integer, p_queues character varying[]) IS 'Claims up to p_batch_size due jobs of the given types (in the given queues, or in all), highest priority first, then oldest.';
 
-COMMENT ON FUNCTION treadle.claim_lanes(p_worker_id character varying, p_now timestamp with time zone, p_running xid[], p_wanted integer, p_priority integer, p_queues character varying[], p_job_types character varying[], p_partitions character varying[], p_starts timestamp with time zone[], p_limited boolean, p_fair character varying[], p_due timestamp with time zone, p_wait boolean) IS 'Claims up to p_wanted due jobs from these lanes, the oldest first, and returns where their rows are then.';
+COMMENT ON FUNCTION treadle.claim_lanes(p_worker_id character varying, p_now timestamp with time zone, p_running xid[], p_wanted integer, p_lanes treadle.lane_range[], p_limited boolean, p_fair character varying[], p_due timestamp with time zone, p_wait boolean) IS 'Claims up to p_wanted due jobs from these lanes, the oldest first, and returns their ids.';
 
-COMMENT ON FUNCTION treadle.claim_places(p_worker_id character varying, p_job_types character varying[], p_batch_size integer, p_queues character varying[]) IS 'Claims up to p_batch_size due jobs and returns where their rows are.';
-
-COMMENT ON FUNCTION treadle.claim_work(p_worker_id character varying, p_job_types character varying[], p_batch_size integer, p_queues character varying[]) IS 'claim_jobs() with the columns that a worker needs.';
+COMMENT ON FUNCTION treadle.claim_work(p_worker_id character varying, p_job_types character varying[], p_batch_size integer, p_queues character varying[], p_listen boolean, p_answered bigint) IS 'claim_jobs() with the columns that a worker needs, and next_due() if it may be the last claim for now.';
 
 COMMENT ON FUNCTION treadle.clock_and_losses(OUT clock bigint, OUT jumps bigint, OUT losses boolean, OUT next_loss double precision) IS 'The clock in microseconds, its last jump that was noted, whether recover_lost_workers() would find something to do, and in how many seconds the next lease runs out.';
 
@@ -232,7 +244,7 @@ COMMENT ON FUNCTION treadle.close_limits(p_ids uuid[], p_until timestamp with ti
 
 COMMENT ON FUNCTION treadle.close_workflow(p_id uuid) IS 'Closes a batch: it ends when all of its jobs have ended. Returns false if it is not open.';
 
-COMMENT ON FUNCTION treadle.complete_job(p_id uuid, p_result jsonb, p_lease bigint, p_worker_id character varying) IS 'Completes a job, with its result. Returns false if the claim is lost or the job has finished already.';
+COMMENT ON FUNCTION treadle.complete_job(p_id uuid, p_result jsonb, p_lease bigint, p_worker_id character varying, p_seconds double precision) IS 'Completes a job, with its result. Returns false if the claim is lost or the job has finished already.';
 
 COMMENT ON FUNCTION treadle.complete_jobs(p_ids uuid[], p_leases bigint[], p_worker_ids character varying[], p_results text[], p_seconds double precision[]) IS 'Completes claimed jobs, each fenced by its lease number and worker, with results as JSON texts and how many seconds ago they started. Returns the ids that were accepted.';
 
@@ -320,7 +332,7 @@ COMMENT ON FUNCTION treadle.end_signal(p_id uuid, p_value jsonb) IS 'Completes a
 
 COMMENT ON FUNCTION treadle.end_workflows(p_ids uuid[]) IS 'Ends workflows all of whose jobs have ended.';
 
-COMMENT ON FUNCTION treadle.enqueue(p_job_type character varying, p_data jsonb, p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_key character varying, p_max_attempts integer, p_partition jsonb, p_headers jsonb) IS 'Enqueues one job and returns its id, or null if max_pending is reached: select "treadle".enqueue(''welcome'', ''{"user_id": 7}'').';
+COMMENT ON FUNCTION treadle.enqueue(p_job_type character varying, p_data jsonb, p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_key character varying, p_max_attempts integer, p_partition jsonb, p_headers jsonb, p_alone boolean) IS 'Enqueues one job and returns its id, or null if max_pending is reached: select "treadle".enqueue(''welcome'', ''{"user_id": 7}'').';
 
 COMMENT ON FUNCTION treadle.enqueue_jobs(p_job_type character varying, p_data text[], p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_keys character varying[], p_max_attempts integer, p_partitions text[], p_headers jsonb) IS 'Enqueues one job per element of p_data (JSON texts) and returns their ids in that order; none if max_pending is reached.';
 
@@ -346,7 +358,7 @@ COMMENT ON FUNCTION treadle.fail_job(p_id uuid, p_error text, p_delay interval, 
 
 COMMENT ON FUNCTION treadle.failed_member(p_id uuid) IS 'The first job of a workflow that did not complete.';
 
-COMMENT ON FUNCTION treadle.fair_shares(p_fair character varying[], p_job_types character varying[], p_partitions character varying[], p_available integer[], p_shares integer[]) IS 'Divides jobs among lanes that take turns.';
+COMMENT ON FUNCTION treadle.fair_shares(p_fair character varying[], p_lanes treadle.lane[], p_available integer[], p_shares integer[]) IS 'Divides jobs among lanes that take turns.';
 
 COMMENT ON FUNCTION treadle.find_by_payload(p_path text[], p_value jsonb, p_status character varying, p_job_type character varying, p_queue character varying, p_worker_id character varying, p_key character varying, p_search text, p_digits text, p_since timestamp with time zone, p_until timestamp with time zone, p_first uuid, p_last uuid, p_id uuid, p_limit integer, p_look integer, p_end timestamp with time zone, p_also jsonb) IS 'The jobs with a value in the payload, along an index, for find_jobs().';
 
@@ -376,6 +388,32 @@ COMMENT ON FUNCTION treadle.find_workflow(p_id uuid, OUT id uuid, OUT has_ended 
 
 COMMENT ON FUNCTION treadle.finish_step(p_id uuid, p_position integer, p_name character varying, p_result jsonb, p_lease bigint, p_worker_id character varying) IS 'Records that a step of a job is finished, with its result. Returns false if the claim is lost.';
 
+COMMENT ON FUNCTION treadle.flag_counting() IS 'The bit of jobs.flags that says: when this job ends, job_ended() counts it for its workflow.';
+
+COMMENT ON FUNCTION treadle.flag_dependencies() IS 'The bit of jobs.flags that says: this job waits for others, or did.';
+
+COMMENT ON FUNCTION treadle.flag_events() IS 'The bit of jobs.flags that says: this job has events.';
+
+COMMENT ON FUNCTION treadle.flag_inputs() IS 'The bit of jobs.flags that says: results of other jobs are arguments of this one.';
+
+COMMENT ON FUNCTION treadle.flag_limited() IS 'The bit of jobs.flags that says: this job was claimed under a limit.';
+
+COMMENT ON FUNCTION treadle.flag_logs() IS 'The bit of jobs.flags that says: this job has log lines.';
+
+COMMENT ON FUNCTION treadle.flag_member() IS 'The bit of jobs.flags that says: this job is part of a workflow.';
+
+COMMENT ON FUNCTION treadle.flag_opening() IS 'The bit of jobs.flags that says: when this job ends, job_ended() notes that its limits may have room.';
+
+COMMENT ON FUNCTION treadle.flag_signal() IS 'The bit of jobs.flags that says: this job waits for a signal, and no worker runs it.';
+
+COMMENT ON FUNCTION treadle.flag_skipped() IS 'The bit of jobs.flags that says: this job was cancelled because it was not needed.';
+
+COMMENT ON FUNCTION treadle.flag_steps() IS 'The bit of jobs.flags that says: this job has steps.';
+
+COMMENT ON FUNCTION treadle.flag_watched() IS 'The bit of jobs.flags that says: jobs wait for the end of this one.';
+
+COMMENT ON FUNCTION treadle.flag_workflow() IS 'The bit of jobs.flags that says: this job is a workflow, and ends when all of its jobs have ended.';
+
 COMMENT ON FUNCTION treadle.forget_limit(p_name character varying) IS 'Deletes what belongs to a limit that was deleted.';
 
 COMMENT ON FUNCTION treadle.forget_limit_keys(p_now timestamp with time zone) IS 'Deletes keys of limits that no job uses any more.';
@@ -384,7 +422,7 @@ COMMENT ON FUNCTION treadle.forget_other_server() IS 'Removes the transaction id
 
 COMMENT ON FUNCTION treadle.forget_ticks(p_oldest treadle.ticks) IS 'Deletes ticks and floors that no running transaction needs.';
 
-COMMENT ON FUNCTION treadle.free_lanes(p_lockers xid[], p_queues character varying[], p_job_types character varying[], p_partitions character varying[]) IS 'Those of these lanes whose limits no other claim seems to have locked.';
+COMMENT ON FUNCTION treadle.free_lanes(p_lockers xid[], p_lanes treadle.lane_range[]) IS 'Those of these lanes whose limits no other claim seems to have locked.';
 
 COMMENT ON FUNCTION treadle.free_waiting(p_ids uuid[]) IS 'Lets jobs run that waited for others.';
 
@@ -406,7 +444,7 @@ COMMENT ON FUNCTION treadle.has_values(p_data jsonb, p_conditions jsonb) IS 'Whe
 
 COMMENT ON FUNCTION treadle.heartbeat(p_worker_id character varying) IS 'Records that a worker is alive. Its jobs are not stale while it calls this often enough.';
 
-COMMENT ON FUNCTION treadle.hold_slots(p_now timestamp with time zone, p_places tid[], p_queues character varying[], p_job_types character varying[], p_partitions character varying[], p_lanes integer[], p_limits integer[], p_names character varying[], p_keys character varying[], p_room integer[]) IS 'Adds claimed jobs to those that use their limits.';
+COMMENT ON FUNCTION treadle.hold_slots(p_now timestamp with time zone, p_ids uuid[], p_lanes treadle.lane[], p_limited integer[], p_limits integer[], p_names character varying[], p_keys character varying[], p_room integer[]) IS 'Adds claimed jobs to those that use their limits.';
 
 COMMENT ON FUNCTION treadle.id_after(p_id uuid, p_earlier uuid) IS 'The new id p_id, or one that is higher than p_earlier if the clock was set back since.';
 
@@ -415,6 +453,15 @@ COMMENT ON FUNCTION treadle.id_at(p_moment timestamp with time zone) IS 'The fir
 COMMENT ON FUNCTION treadle.id_digits(p_search text) IS 'The digits of a search text that may be the first or last ones of an id; else null.';
 
 COMMENT ON FUNCTION treadle.insert_jobs(p_job treadle.jobs, p_data text[], p_keys character varying[], p_nths integer[], p_unique character varying[], p_partitions text[]) IS 'Inserts jobs for enqueue_with_options(), except those whose unique key another job has.';
+
+CREATE SEQUENCE treadle.awaited
+    START WITH 0
+    INCREMENT BY 1
+    MINVALUE 0
+    NO MAXVALUE
+    CACHE 1;
+
+COMMENT ON FUNCTION treadle.is_awaited() IS 'Whether a session waits for jobs to finish: see request_notifications().';
 
 COMMENT ON FUNCTION treadle.is_blocked_by_key(p_holds smallint) IS 'Whether a job waits for an earlier job with the same key.';
 
@@ -432,6 +479,17 @@ COMMENT ON FUNCTION treadle.is_satisfied(p_needs character varying, p_outcome ch
 
 COMMENT ON FUNCTION treadle.is_waiting(p_status character varying, p_holds smallint) IS 'Whether a job waits for other jobs.';
 
+CREATE SEQUENCE treadle.watched
+    START WITH 0
+    INCREMENT BY 1
+    MINVALUE 0
+    NO MAXVALUE
+    CACHE 1;
+
+COMMENT ON FUNCTION treadle.is_watched() IS 'Whether a session watches events and progress of jobs: see request_notifications().';
+
+COMMENT ON FUNCTION treadle.job_ended() IS 'Trigger: when a job has ended, was given back, retried or deleted, does what follows for its limits, its workflow, jobs that wait for it and its key.';
+
 COMMENT ON FUNCTION treadle.job_events(p_id uuid, p_number integer, p_lease bigint, p_phase integer, p_limit integer) IS 'The events of a job after a position, with its transitions among them, in order.';
 
 COMMENT ON FUNCTION treadle.job_status(p_id uuid) IS 'The status of a job as of now; null if there is none.';
@@ -444,33 +502,11 @@ COMMENT ON FUNCTION treadle.keep_logs(p_worker_id character varying, p_ids uuid[
 
 COMMENT ON FUNCTION treadle.keep_worker() IS 'Trigger: keeps the row of a worker with a lease while it has jobs.';
 
-COMMENT ON FUNCTION treadle.keeps_counted() IS 'The bit of jobs.keeps that a statement inverts which counts the end of a job itself. Its value means nothing.';
-
-COMMENT ON FUNCTION treadle.keeps_dependencies() IS 'The bit of jobs.keeps that says: this job waits for others, or did.';
-
-COMMENT ON FUNCTION treadle.keeps_events() IS 'The bit of jobs.keeps that says: this job has events.';
-
-COMMENT ON FUNCTION treadle.keeps_inputs() IS 'The bit of jobs.keeps that says: results of other jobs are arguments of this one.';
-
-COMMENT ON FUNCTION treadle.keeps_logs() IS 'The bit of jobs.keeps that says: this job has log lines.';
-
-COMMENT ON FUNCTION treadle.keeps_members() IS 'The bit of jobs.keeps that says: this job is a workflow, and ends when all of its jobs have ended.';
-
-COMMENT ON FUNCTION treadle.keeps_part() IS 'The bit of jobs.keeps that says: this job is part of a workflow.';
-
-COMMENT ON FUNCTION treadle.keeps_signal() IS 'The bit of jobs.keeps that says: this job waits for a signal, and no worker runs it.';
-
-COMMENT ON FUNCTION treadle.keeps_skipped() IS 'The bit of jobs.keeps that says: this job was cancelled because it was not needed.';
-
-COMMENT ON FUNCTION treadle.keeps_slots() IS 'The bit of jobs.keeps that says: this job was claimed under a limit.';
-
-COMMENT ON FUNCTION treadle.keeps_steps() IS 'The bit of jobs.keeps that says: this job has steps.';
-
-COMMENT ON FUNCTION treadle.keeps_watchers() IS 'The bit of jobs.keeps that says: jobs wait for the end of this one.';
-
 COMMENT ON FUNCTION treadle.kept_depth(p_status character varying, p_lane treadle.lane) IS 'How many jobs a lane has, or there are of a status that is not pending, as workers counted them last.';
 
 COMMENT ON FUNCTION treadle.key_rank(p_status character varying, p_holds smallint) IS 'The rank of an unfinished job among those with its key: 0 running, 1 next to run, 2 blocked.';
+
+COMMENT ON FUNCTION treadle.known_lanes(p_job_types character varying[], p_queues character varying[]) IS 'The active lanes of these job types, with the time at which the search of each starts; null if there are too many, or if the floors cannot be trusted.';
 
 COMMENT ON FUNCTION treadle.lane_entry(p_lane treadle.lane, p_run_at timestamp with time zone) IS 'For a job that enters a lane: the floor, if there is one, and whether claims will search the lane when the job is due.';
 
@@ -496,19 +532,21 @@ COMMENT ON FUNCTION treadle.lock_claimed(p_worker_id character varying, p_ids uu
 
 COMMENT ON FUNCTION treadle.lock_limit_keys(p_names character varying[], p_keys character varying[], p_wait boolean) IS 'Locks the rows of these limits, as far as no other claim has locked them, and says which.';
 
-COMMENT ON FUNCTION treadle.lock_limits(p_now timestamp with time zone, p_priority integer, p_queues character varying[], p_job_types character varying[], p_partitions character varying[], p_wait boolean, INOUT shares integer[], OUT lanes integer[], OUT limits integer[], OUT names character varying[], OUT keys character varying[], OUT room integer[], OUT enough boolean) IS 'Locks the limits of these lanes, and says how many jobs of each they allow at most. Parks lanes that must wait.';
+COMMENT ON FUNCTION treadle.lock_limits(p_now timestamp with time zone, p_lanes treadle.lane[], p_wait boolean, INOUT shares integer[], OUT lanes integer[], OUT limits integer[], OUT names character varying[], OUT keys character varying[], OUT room integer[], OUT enough boolean) IS 'Locks the limits of these lanes, and says how many jobs of each they allow at most. Parks lanes that must wait.';
 
 COMMENT ON FUNCTION treadle.lock_unblocked(p_key character varying) IS 'Locks a job with this key that is unfinished and not blocked, without waiting. Returns whether there is one.';
 
-COMMENT ON FUNCTION treadle.low_lanes(p_job_types character varying[], p_queues character varying[], OUT queues character varying[], OUT job_types character varying[], OUT priorities integer[], OUT partitions character varying[], OUT starts timestamp with time zone[]) IS 'Some lanes of each of the lowest priorities of these job types.';
+COMMENT ON FUNCTION treadle.low_lanes(p_job_types character varying[], p_queues character varying[]) IS 'Some lanes of each of the lowest priorities of these job types.';
 
 COMMENT ON FUNCTION treadle.make_idle(p_ids bigint[], p_now timestamp with time zone) IS 'Makes those of these lanes idle that have had no due jobs for some time.';
 
 COMMENT ON FUNCTION treadle.make_room(p_job_type character varying, p_queue character varying, p_priority integer, p_partitions character varying[], p_added uuid[]) IS 'Whether so many jobs may be enqueued; drops the oldest if max_pending says so.';
 
-COMMENT ON FUNCTION treadle.mark_claimed(p_worker_id character varying, p_now timestamp with time zone, p_places tid[], p_keyed boolean, p_keeps smallint) IS 'Marks the rows that claim_lanes() has locked as claimed, and returns where they are then.';
+COMMENT ON FUNCTION treadle.mark_claimed(p_worker_id character varying, p_now timestamp with time zone, p_places tid[], p_keyed boolean, p_flags smallint) IS 'Marks rows that a claim has locked as claimed, and returns them.';
 
 COMMENT ON FUNCTION treadle.move_due_jobs(p_from timestamp with time zone, p_seen xid8, p_now timestamp with time zone, p_shift boolean, p_late boolean, p_limit integer) IS 'After the clock was set back from p_from: moves jobs that were due to the current time. Returns whether there may be more.';
+
+COMMENT ON FUNCTION treadle.move_epoch() IS 'Trigger: tells sessions that a lane is no longer active.';
 
 COMMENT ON FUNCTION treadle.move_to_partitions(p_job_type character varying) IS 'Gives jobs of a type that have no partition the one that their limits need, 10,000 at most. Returns how many.';
 
@@ -516,11 +554,11 @@ COMMENT ON FUNCTION treadle.mute_errors(p_group_id integer, p_muted boolean, p_f
 
 COMMENT ON FUNCTION treadle.newest_of_key(p_key character varying) IS 'The highest id of the unfinished jobs with this key.';
 
-COMMENT ON FUNCTION treadle.next_due(p_job_types character varying[], p_queues character varying[], p_sure boolean, p_numbers boolean, p_answered bigint) IS 'For a worker that found no job: from now on it is notified of new ones. Returns the seconds until the next job of these types is due (0 or less: now), null if there is none.';
+COMMENT ON FUNCTION treadle.next_due(p_job_types character varying[], p_queues character varying[], p_sure boolean, p_answered bigint) IS 'For a worker that found no job: from now on it is notified of new ones. Returns the seconds until the next job of these types is due (0 or less: now), null if there is none.';
 
 COMMENT ON FUNCTION treadle.next_lane(p_lane treadle.lane, p_lockers xid[], OUT queue character varying, OUT job_type character varying, OUT priority integer, OUT partition character varying, OUT run_at timestamp with time zone) IS 'The next lane with claimable jobs after p_lane, and the time of its first job; null after the last.';
 
-COMMENT ON FUNCTION treadle.next_lanes(p_job_types character varying[], p_queues character varying[], p_safe treadle.ticks, p_lanes integer, INOUT level bigint, INOUT first integer, INOUT turn bigint, INOUT step integer, INOUT place bigint, OUT queues character varying[], OUT job_types character varying[], OUT partitions character varying[], OUT starts timestamp with time zone[], OUT ids bigint[]) IS 'The active lanes of these job types that a claim searches next, with the time at which the search of each starts.';
+COMMENT ON FUNCTION treadle.next_lanes(p_job_types character varying[], p_queues character varying[], p_safe treadle.ticks, p_lanes integer, INOUT level bigint, INOUT first integer, INOUT turn bigint, INOUT step integer, INOUT place bigint, OUT lanes treadle.lane_range[], OUT ids bigint[]) IS 'The active lanes of these job types that a claim searches next, with the time at which the search of each starts.';
 
 COMMENT ON FUNCTION treadle.normalise_error(p_error text, p_worker_id text, OUT exception text, OUT message text) IS 'The class of the exception and the message of an error, in which numbers, ids, strings, paths and times are replaced. Errors for which it returns the same are one group.';
 
@@ -530,15 +568,19 @@ COMMENT ON FUNCTION treadle.note_completed_members(p_ids uuid[]) IS 'Notes for t
 
 COMMENT ON FUNCTION treadle.note_dependency_check(p_ids uuid[], p_ended boolean, p_past uuid, p_later boolean) IS 'Decides at commit, or later, what these jobs wait for; or, if they have ended, what that means for those that wait for them.';
 
+COMMENT ON FUNCTION treadle.note_lane_change() IS 'Trigger: at commit, notes that a claim may have more lanes to search, or fewer.';
+
 COMMENT ON FUNCTION treadle.note_member_change(p_id uuid, p_old character varying, p_new character varying) IS 'Notes for the counts of a workflow that one of its jobs has ended, or was retried.';
 
-COMMENT ON FUNCTION treadle.note_openings(p_queue character varying, p_job_type character varying, p_partition character varying) IS 'Notes that the limits of a job that has ended may have room.';
+COMMENT ON FUNCTION treadle.note_openings(p_lanes treadle.lane[]) IS 'Notes that the limits of jobs that have ended may have room.';
 
 COMMENT ON FUNCTION treadle.notify_at_commit() IS 'Trigger: at commit, notifies an idle worker if one wants to be notified.';
 
+COMMENT ON FUNCTION treadle.oldest_of_lanes(p_lanes treadle.lane_range[], p_due timestamp with time zone, p_wanted integer, p_lockers xid[], OUT picked treadle.lane_range[], OUT shares integer[], OUT jobs integer, OUT per_lane integer) IS 'Which of these lanes have the oldest jobs, from when on, and how many.';
+
 COMMENT ON FUNCTION treadle.open_lanes(p_now timestamp with time zone) IS 'Makes parked lanes active again whose limit had an opening, and looks whether other limits have room.';
 
-COMMENT ON FUNCTION treadle.opened_lanes(p_job_types character varying[], p_queues character varying[], p_now timestamp with time zone, OUT queues character varying[], OUT job_types character varying[], OUT priorities integer[], OUT partitions character varying[], OUT starts timestamp with time zone[]) IS 'The parked lanes of these job types whose limits may have room now.';
+COMMENT ON FUNCTION treadle.opened_lanes(p_job_types character varying[], p_queues character varying[], p_now timestamp with time zone) IS 'The parked lanes of these job types whose limits may have room now.';
 
 COMMENT ON FUNCTION treadle.opened_limits(p_now timestamp with time zone, p_until timestamp with time zone) IS 'The limits for which lanes are parked and that may have room by p_until, and when.';
 
@@ -546,9 +588,9 @@ COMMENT ON FUNCTION treadle.operate(p_action character varying, p_ids uuid[], p_
 
 COMMENT ON FUNCTION treadle.operate_schedule(p_action character varying, p_name character varying, p_actor text, p_reason text) IS 'Pauses, resumes, runs or deletes a schedule. Returns done, unchanged, missing, or declared (in code).';
 
-COMMENT ON FUNCTION treadle.outcome_of(p_status character varying, p_keeps smallint) IS 'The status of a job; skipped if it was cancelled because it was not needed.';
+COMMENT ON FUNCTION treadle.outcome_of(p_status character varying, p_flags smallint) IS 'The status of a job; skipped if it was cancelled because it was not needed.';
 
-COMMENT ON FUNCTION treadle.park_lanes(p_now timestamp with time zone, p_priority integer, p_queues character varying[], p_job_types character varying[], p_partitions character varying[], p_names character varying[], p_keys character varying[], p_opens timestamp with time zone[]) IS 'Parks lanes whose jobs wait for a limit.';
+COMMENT ON FUNCTION treadle.park_lanes(p_now timestamp with time zone, p_lanes treadle.lane[], p_names character varying[], p_keys character varying[], p_opens timestamp with time zone[]) IS 'Parks lanes whose jobs wait for a limit.';
 
 COMMENT ON FUNCTION treadle.partition_of(p_parts character varying[], p_data jsonb, p_given jsonb) IS 'The partition of a job: the values of these arguments, or those that are given instead.';
 
@@ -556,7 +598,7 @@ COMMENT ON FUNCTION treadle.partition_parts(p_job_type character varying, p_queu
 
 COMMENT ON FUNCTION treadle.pause(p_job_type character varying, p_queue character varying, p_actor text, p_reason text) IS 'Stops claims of this job type in this queue (null: any). Claimed jobs continue. Returns false if it was paused already.';
 
-COMMENT ON FUNCTION treadle.pick_fairly(p_fair character varying[], p_now timestamp with time zone, p_lockers xid[], p_wanted integer, p_head integer, p_priority integer, p_queues character varying[], p_job_types character varying[], p_partitions character varying[], p_starts timestamp with time zone[], OUT lanes integer[], OUT shares integer[], OUT begins timestamp with time zone[], OUT jobs integer) IS 'Which lanes a claim takes jobs from, and how many of each, if lanes take turns.';
+COMMENT ON FUNCTION treadle.pick_fairly(p_fair character varying[], p_now timestamp with time zone, p_lockers xid[], p_wanted integer, p_head integer, p_lanes treadle.lane_range[], OUT picked treadle.lane_range[], OUT shares integer[], OUT jobs integer) IS 'Which lanes a claim takes jobs from, and how many of each, if lanes take turns.';
 
 COMMENT ON FUNCTION treadle.prepare_job() IS 'Trigger: sets run_at of a job inserted without one, blocks a job behind an earlier one with its key, and sets finished_at.';
 
@@ -572,7 +614,7 @@ COMMENT ON FUNCTION treadle.prune_unique_periods(p_limit integer) IS 'Forgets th
 
 COMMENT ON FUNCTION treadle.put_schedule(p_name character varying, p_job_type character varying, p_expression character varying, p_data jsonb, p_timezone character varying, p_options jsonb, p_exists boolean, p_actor text, p_reason text) IS 'Adds or changes a schedule. Workers enqueue its jobs. Returns done, exists, missing, or declared (in code).';
 
-COMMENT ON FUNCTION treadle.raise_floors(p_now timestamp with time zone, p_running xid[], p_priority integer, p_queues character varying[], p_job_types character varying[], p_partitions character varying[], p_starts timestamp with time zone[]) IS 'Raises the floors of these lanes to their first jobs.';
+COMMENT ON FUNCTION treadle.raise_floors(p_now timestamp with time zone, p_running xid[], p_lanes treadle.lane_range[]) IS 'Raises the floors of these lanes to their first jobs.';
 
 COMMENT ON FUNCTION treadle.recent_lockers() IS 'The transactions that may currently have locked a row; an estimate for claims.';
 
@@ -662,6 +704,8 @@ COMMENT ON FUNCTION treadle.roll_up_workflow(p_id uuid, p_since timestamp with t
 
 COMMENT ON FUNCTION treadle.roll_up_workflows(p_since timestamp with time zone) IS 'Adds up what has changed in workflows since then, and reports their progress.';
 
+COMMENT ON FUNCTION treadle.running_transactions() IS 'The transactions that may have locked a row.';
+
 COMMENT ON FUNCTION treadle.safe_floor(p_lane treadle.lane, p_safe treadle.ticks) IS 'A floor below which no transaction that saw the tick p_safe has placed a job; null: every job must be searched.';
 
 COMMENT ON FUNCTION treadle.safe_tick(p_snapshot pg_snapshot) IS 'A tick such that every transaction that has ended since the last tick has seen what was visible to it.';
@@ -702,7 +746,7 @@ COMMENT ON FUNCTION treadle.sum_minutes(p_reached timestamp with time zone) IS '
 
 COMMENT ON FUNCTION treadle.sweep_stored(p_grace interval, p_limit integer, p_parts integer, OUT swept integer, OUT more boolean, OUT files uuid[], OUT places text[]) IS 'Removes stored objects that no job uses and that were not written to for p_grace, in small steps. Returns how many, whether there is more to do, and the files to remove elsewhere.';
 
-COMMENT ON FUNCTION treadle.taken_slots(p_places tid[], p_queues character varying[], p_job_types character varying[], p_partitions character varying[], p_lanes integer[], p_limits integer[]) IS 'Which limits the claimed jobs use.';
+COMMENT ON FUNCTION treadle.taken_slots(p_ids uuid[], p_lanes treadle.lane[], p_limited integer[], p_limits integer[]) IS 'Which limits the claimed jobs use.';
 
 COMMENT ON FUNCTION treadle.tick(p_interval interval) IS 'Maintains the lanes; workers call it about every 0.5 s. Returns how many lanes it changed, 0 if another tick was just made.';
 
@@ -712,11 +756,11 @@ COMMENT ON FUNCTION treadle.time_buckets() IS 'The upper bounds of the histogram
 
 COMMENT ON FUNCTION treadle.try_check(p_check bigint, p_ids uuid[], p_ended boolean, p_past uuid, p_limit integer) IS 'Decides about the jobs of a row of dependency_checks; after an error, it is tried again later.';
 
-COMMENT ON FUNCTION treadle.unblock_next() IS 'Trigger: when a job finishes, unblocks the next one of its key, and notes that its limits may have room and that jobs may have waited for it.';
+COMMENT ON FUNCTION treadle.unblock_next(p_id uuid, p_key character varying) IS 'When a job with a key has ended: unblocks the oldest blocked job of the key.';
 
 COMMENT ON FUNCTION treadle.use_stored(p_job_ids uuid[], p_stored_ids uuid[]) IS 'Records that each of these jobs uses the stored object beside it until the job is deleted. Returns the objects that do not exist.';
 
-COMMENT ON FUNCTION treadle.wake_workers(p_due timestamp with time zone) IS 'Notifies an idle worker, when this transaction commits, of a job that is due at p_due.';
+COMMENT ON FUNCTION treadle.wake_workers(p_due timestamp with time zone, p_now boolean) IS 'Notifies an idle worker of a job that is due at p_due: when this transaction commits, or with p_now in this call.';
 
 COMMENT ON FUNCTION treadle.watch_member(p_id uuid, p_past uuid) IS 'Watches one of the jobs of a workflow that have not ended.';
 
@@ -757,13 +801,6 @@ ALTER TABLE treadle.audit ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     NO MAXVALUE
     CACHE 1
 );
-
-CREATE SEQUENCE treadle.awaited
-    START WITH 0
-    INCREMENT BY 1
-    MINVALUE 0
-    NO MAXVALUE
-    CACHE 1;
 
 CREATE TABLE treadle.clock_jumps (
     id bigint NOT NULL,
@@ -1081,6 +1118,22 @@ CREATE TABLE treadle.grouped_errors (
 
 COMMENT ON TABLE treadle.grouped_errors IS 'The rows of errors that were counted, with their group. Deleted with their job.';
 
+CREATE SEQUENCE treadle.lane_clock
+    START WITH 0
+    INCREMENT BY 1
+    MINVALUE 0
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE SEQUENCE treadle.lane_epoch
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+COMMENT ON SEQUENCE treadle.lane_epoch IS 'Moves whenever a lane becomes idle or is deleted: what a session has seen before that, it looks up again.';
+
 CREATE TABLE treadle.lanes (
     id bigint NOT NULL,
     queue character varying(50) NOT NULL,
@@ -1092,7 +1145,8 @@ CREATE TABLE treadle.lanes (
     next_run_at timestamp with time zone,
     parked_name character varying(100),
     parked_key character varying(200) COLLATE pg_catalog."C",
-    parked_at timestamp with time zone
+    parked_at timestamp with time zone,
+    CONSTRAINT valid_partition CHECK ((((partition)::text = ''::text) OR (jsonb_typeof((partition)::jsonb) = 'object'::text)))
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='50', autovacuum_vacuum_cost_delay='0');
 ALTER TABLE ONLY treadle.lanes ALTER COLUMN id SET STATISTICS 0;
@@ -1534,13 +1588,6 @@ CREATE UNLOGGED TABLE treadle.wake_requests (
 
 COMMENT ON TABLE treadle.wake_requests IS 'Transactions that decide at commit whether to notify workers. Always empty.';
 
-CREATE SEQUENCE treadle.watched
-    START WITH 0
-    INCREMENT BY 1
-    MINVALUE 0
-    NO MAXVALUE
-    CACHE 1;
-
 CREATE TABLE treadle.worker_concurrency (
     worker_id character varying(100) NOT NULL,
     concurrency integer NOT NULL,
@@ -1855,25 +1902,37 @@ CREATE INDEX idx_unique_periods_end ON treadle.unique_periods USING btree (ends_
 
 CREATE INDEX idx_workflows_open ON treadle.workflows USING btree (id) WHERE is_open;
 
-CREATE TRIGGER change_job BEFORE UPDATE ON treadle.jobs FOR EACH ROW WHEN ((((new.status)::text = 'pending'::text) OR (old.finished_at IS NOT NULL) OR (((new.status)::text = ANY ((ARRAY['completed'::character varying, 'failed'::character varying, 'cancelled'::character varying])::text[])) <> (new.finished_at IS NOT NULL)) OR ((old.key)::text IS DISTINCT FROM (new.key)::text) OR (((old.status)::text = 'pending'::text) AND (new.lease = old.lease)))) EXECUTE FUNCTION treadle.change_job();
+CREATE TRIGGER change_job BEFORE UPDATE OF status, holds, attempts, max_attempts, run_at, queue, job_type, priority, partition, finished_at ON treadle.jobs FOR EACH ROW WHEN (((old.finished_at IS NOT NULL) OR ((new.finished_at IS NULL) AND (((new.status)::text <> ALL ('{claimed,running}'::text[])) OR (((old.status)::text = 'pending'::text) AND (new.lease = old.lease)))))) EXECUTE FUNCTION treadle.change_job();
 
 CREATE CONSTRAINT TRIGGER check_at_commit AFTER INSERT ON treadle.dependency_checks DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((NOT new.later)) EXECUTE FUNCTION treadle.check_at_commit();
+
+CREATE TRIGGER check_identity BEFORE UPDATE OF key, partition ON treadle.jobs FOR EACH ROW EXECUTE FUNCTION treadle.check_identity();
 
 CREATE CONSTRAINT TRIGGER confirm_blocked AFTER INSERT ON treadle.jobs DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((((new.holds)::integer & 1) = 1)) EXECUTE FUNCTION treadle.confirm_blocked();
 
 CREATE TRIGGER drop_belongings AFTER DELETE ON treadle.jobs REFERENCING OLD TABLE AS old_jobs FOR EACH STATEMENT EXECUTE FUNCTION treadle.drop_belongings();
 
+CREATE TRIGGER job_deleted AFTER DELETE ON treadle.jobs FOR EACH ROW WHEN (((old.flags >= 1024) OR (old.key IS NOT NULL))) EXECUTE FUNCTION treadle.job_ended();
+
+CREATE TRIGGER job_ended AFTER UPDATE OF status ON treadle.jobs FOR EACH ROW WHEN ((((new.status)::text <> ALL ('{claimed,running,completed}'::text[])) OR ((new.finished_at IS NOT NULL) AND ((new.flags >= 1024) OR (old.key IS NOT NULL))))) EXECUTE FUNCTION treadle.job_ended();
+
 CREATE TRIGGER keep_worker BEFORE DELETE ON treadle.workers FOR EACH ROW WHEN ((old.lease IS NOT NULL)) EXECUTE FUNCTION treadle.keep_worker();
+
+CREATE TRIGGER lane_deleted AFTER DELETE ON treadle.lanes FOR EACH ROW WHEN ((old.idle_xid IS NULL)) EXECUTE FUNCTION treadle.move_epoch();
+
+CREATE TRIGGER lane_idle AFTER UPDATE OF idle_xid ON treadle.lanes FOR EACH ROW WHEN (((old.idle_xid IS NULL) AND (new.idle_xid IS NOT NULL))) EXECUTE FUNCTION treadle.move_epoch();
+
+CREATE TRIGGER lanes_truncated AFTER TRUNCATE ON treadle.lanes FOR EACH STATEMENT EXECUTE FUNCTION treadle.move_epoch();
+
+CREATE CONSTRAINT TRIGGER note_active_lane AFTER INSERT OR UPDATE ON treadle.lanes DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((new.idle_xid IS NULL) AND (new.parked_name IS NULL))) EXECUTE FUNCTION treadle.note_lane_change();
+
+CREATE CONSTRAINT TRIGGER note_pause AFTER INSERT OR DELETE ON treadle.pauses DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION treadle.note_lane_change();
 
 CREATE CONSTRAINT TRIGGER notify_at_commit AFTER INSERT ON treadle.wake_requests DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION treadle.notify_at_commit();
 
 CREATE TRIGGER prepare_job BEFORE INSERT ON treadle.jobs FOR EACH ROW WHEN (((new.run_at IS NULL) OR (new.key IS NOT NULL) OR ((new.status)::text <> 'pending'::text) OR (new.finished_at IS NOT NULL) OR (new.attempts IS NULL) OR (new.max_attempts IS NULL))) EXECUTE FUNCTION treadle.prepare_job();
 
-CREATE TRIGGER register_lanes AFTER INSERT ON treadle.jobs REFERENCING NEW TABLE AS new_jobs FOR EACH STATEMENT EXECUTE FUNCTION treadle.register_lanes();
-
-CREATE TRIGGER unblock_next AFTER UPDATE ON treadle.jobs FOR EACH ROW WHEN ((((new.finished_at IS NOT NULL) OR ((new.status)::text = 'pending'::text)) AND ((old.key IS NOT NULL) OR (((old.keeps)::integer & 24) <> 0) OR ((((old.keeps)::integer & 256) <> 0) AND (old.keeps = new.keeps)) OR (old.finished_at IS NOT NULL) OR ((new.status)::text <> 'completed'::text)))) EXECUTE FUNCTION treadle.unblock_next();
-
-CREATE TRIGGER unblock_next_deleted AFTER DELETE ON treadle.jobs FOR EACH ROW WHEN (((old.key IS NOT NULL) OR (((old.keeps)::integer & 280) <> 0))) EXECUTE FUNCTION treadle.unblock_next();
+CREATE TRIGGER register_lanes AFTER INSERT ON treadle.jobs REFERENCING NEW TABLE AS new_jobs FOR EACH STATEMENT WHEN ((current_setting('treadle.listed'::text, true) IS DISTINCT FROM 'on'::text)) EXECUTE FUNCTION treadle.register_lanes();
 
 ALTER TABLE ONLY treadle.stored_parts
     ADD CONSTRAINT stored_parts_stored_id_fkey FOREIGN KEY (stored_id) REFERENCES treadle.stored(id);

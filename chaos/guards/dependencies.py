@@ -6,7 +6,7 @@ SETTLE = f"{FUNCTIONS}/parts/settle_waiting.sql"
 ENDED = f"{FUNCTIONS}/parts/check_ended.sql"
 WAITING = f"{FUNCTIONS}/parts/check_waiting.sql"
 COMMIT = f"{FUNCTIONS}/triggers/check_at_commit.sql"
-UNBLOCK = f"{FUNCTIONS}/triggers/unblock_next.sql"
+UNBLOCK = f"{FUNCTIONS}/triggers/job_ended.sql"
 
 RACES = "queue/dependency_races"
 PLAIN = "queue/dependencies"
@@ -22,8 +22,8 @@ MUTANTS = [
     Mutant(
         "what is watched is marked",
         SETTLE,
-        "    set keeps = job.keeps | treadle.keeps_watchers()\n",
-        "    set keeps = job.keeps\n",
+        "    set flags = job.flags | treadle.flag_watched()\n",
+        "    set flags = job.flags\n",
         test(PLAIN, "test_a_job_runs_after_another"),
     ),
     Mutant(
@@ -36,14 +36,14 @@ MUTANTS = [
     Mutant(
         "a result that is computed again is waited for",
         SETTLE,
-        "            p_past is not null and job.keeps & treadle.keeps_inputs() <> 0 as again,\n",
+        "            p_past is not null and job.flags & treadle.flag_inputs() <> 0 as again,\n",
         "            false as again,\n",
         test(PLAIN, "test_a_result_that_is_computed_again_is_waited_for"),
     ),
     Mutant(
         "a job that has not ended as it has to stops those that wait for it",
         SETTLE,
-        "                or not treadle.is_satisfied(edge.needs, treadle.outcome_of(job.status, job.keeps))\n",
+        "                or not treadle.is_satisfied(edge.needs, treadle.outcome_of(job.status, job.flags))\n",
         "",
         test(PLAIN, "test_a_job_after_one_that_has_failed_is_cancelled_at_once"),
     ),
@@ -84,7 +84,7 @@ MUTANTS = [
     ),
     Mutant(
         "claims decide what could not be decided at commit",
-        f"{FUNCTIONS}/parts/claim_work.sql",
+        f"{FUNCTIONS}/public/claim_work.sql",
         "        perform treadle.advance_waiting(1000);\n",
         "        null;\n",
         test(PLAIN, "test_more_than_are_freed_at_commit_follow_with_the_next_claims_of_a_worker"),

@@ -5,7 +5,7 @@ from chaos.guards.mutant import FUNCTIONS, Mutant, test
 MUTANTS = [
     Mutant(
         "jobs with the same key never run at once: only the first is claimed",
-        f"{FUNCTIONS}/parts/claim_lanes.sql",
+        f"{FUNCTIONS}/public/claim_jobs.sql",
         "and (job.key is null or treadle.is_head_of_key(job.key, job.id))",
         "",
         test(

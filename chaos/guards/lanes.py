@@ -2,7 +2,65 @@
 
 from chaos.guards.mutant import FUNCTIONS, Mutant, test
 
+KNOWN = f"{FUNCTIONS}/parts/known_lanes.sql"
+
 MUTANTS = [
+    Mutant(
+        "lanes are kept until one becomes active",
+        KNOWN,
+        "concat_ws(' ', v_ticked, v_changed, p_job_types, p_queues)",
+        "concat_ws(' ', v_ticked, 0, p_job_types, p_queues)",
+        test("queue/kept_lanes", "test_a_new_lane_is_claimed_at_once", "test_a_lane_that_was_idle_is_claimed_at_once"),
+    ),
+    Mutant(
+        "lanes are kept until the next tick",
+        KNOWN,
+        "concat_ws(' ', v_ticked, v_changed, p_job_types, p_queues)",
+        "concat_ws(' ', 0, v_changed, p_job_types, p_queues)",
+        test("queue/kept_lanes", "test_a_late_commit_is_found_after_the_next_tick"),
+    ),
+    Mutant(
+        "lanes are kept for the same job types",
+        KNOWN,
+        "concat_ws(' ', v_ticked, v_changed, p_job_types, p_queues)",
+        "concat_ws(' ', v_ticked, v_changed, '{}', p_queues)",
+        test("queue/kept_lanes", "test_other_job_types_and_queues_have_other_lanes"),
+    ),
+    Mutant(
+        "lanes are kept for the same queues",
+        KNOWN,
+        "concat_ws(' ', v_ticked, v_changed, p_job_types, p_queues)",
+        "concat_ws(' ', v_ticked, v_changed, p_job_types)",
+        test("queue/kept_lanes", "test_other_job_types_and_queues_have_other_lanes"),
+    ),
+    Mutant(
+        "no lanes are kept while a change of them commits",
+        KNOWN,
+        "        and abs(extract(epoch from clock_timestamp()) * 1000000 - v_changed) > 1000000\n",
+        "",
+        test("queue/kept_lanes", "test_lanes_are_not_kept_while_a_change_commits"),
+    ),
+    Mutant(
+        "no floors are kept while a tick commits",
+        KNOWN,
+        "where last.ticked_at > to_timestamp(v_ticked / 1000000.0) - interval '300 milliseconds'",
+        "where true",
+        test("queue/kept_lanes", "test_floors_are_not_kept_before_the_tick_that_lowers_them_is_visible"),
+    ),
+    Mutant(
+        "no lanes are kept that an old snapshot has read",
+        KNOWN,
+        "    if treadle.is_read_committed()\n",
+        "    if true\n",
+        test("queue/kept_lanes", "test_an_old_snapshot_keeps_nothing"),
+    ),
+    Mutant(
+        "a pause ends what was kept",
+        f"{FUNCTIONS}/triggers/note_lane_change.sql",
+        "after insert or delete on treadle.pauses",
+        "after update on treadle.pauses",
+        test("queue/kept_lanes", "test_a_pause_and_its_end_hold_at_once"),
+    ),
     Mutant(
         "a tick searches below the floors that an ended transaction may not have seen",
         f"{FUNCTIONS}/parts/safe_tick.sql",

@@ -93,14 +93,14 @@ MUTANTS = [
     ),
     Mutant(
         "opened lanes are searched if there are no others",
-        f"{FUNCTIONS}/parts/claim_places.sql",
-        "and (v_next.queues is null or v_opened.priorities[v_turn] >= v_next.level)",
-        "and v_opened.priorities[v_turn] >= v_next.level",
+        f"{FUNCTIONS}/parts/claim_in_turns.sql",
+        "and (v_next.lanes is null or ((v_opened[v_turn]).lane).priority >= v_next.level)",
+        "and ((v_opened[v_turn]).lane).priority >= v_next.level",
         test("queue/limit_races", "test_opened_lanes_are_searched_if_there_are_no_others"),
     ),
     Mutant(
         "the end of a job opens its limits",
-        f"{FUNCTIONS}/triggers/unblock_next.sql",
+        f"{FUNCTIONS}/triggers/job_ended.sql",
         "        perform treadle.note_openings(old.queue, old.job_type, old.partition);\n",
         "        null;\n",
         test("queue/limits", "test_a_lane_that_waits_is_parked_and_opened_again"),
@@ -108,8 +108,8 @@ MUTANTS = [
     Mutant(
         "a claimed job is marked if it uses a limit",
         f"{FUNCTIONS}/parts/mark_claimed.sql",
-        "keeps = job.keeps | p_keeps",
-        "keeps = job.keeps",
+        "flags = job.flags | p_flags",
+        "flags = job.flags",
         test("queue/limits", "test_a_lane_that_waits_is_parked_and_opened_again"),
     ),
     Mutant(
@@ -143,7 +143,7 @@ MUTANTS = [
     Mutant(
         "nor in another round of the claim, for a limit",
         CLAIM_LANES,
-        "if cardinality(v_places) < cardinality(v_locked) then",
+        "if cardinality(v_admitted) < cardinality(v_places) then",
         "if false then",
         test("queue/limit_races", "test_nobody_overtakes_a_heavy_job"),
     ),

@@ -6,7 +6,7 @@ SETTLE = f"{FUNCTIONS}/parts/settle_workflows.sql"
 WATCH = f"{FUNCTIONS}/parts/watch_member.sql"
 FIND = f"{FUNCTIONS}/parts/find_workflow.sql"
 SIGNAL = f"{FUNCTIONS}/public/send_signal.sql"
-UNBLOCK = f"{FUNCTIONS}/triggers/unblock_next.sql"
+UNBLOCK = f"{FUNCTIONS}/triggers/job_ended.sql"
 ENQUEUE = f"{FUNCTIONS}/public/enqueue_with_options.sql"
 
 RACES = "queue/workflow_races"
@@ -20,7 +20,7 @@ MUTANTS = [
     Mutant(
         "ends that are counted together call no trigger for each job",
         UNBLOCK,
-        " and old.keeps = new.keeps -- keeps_part(), and the statement does not count it",
+        " and old.flags = new.flags -- flag_member(), and the statement does not count it",
         "",
         test("queue/dependency_cost", "test_completions_that_are_counted_together_call_no_trigger_for_each_job"),
     ),
@@ -76,8 +76,8 @@ MUTANTS = [
     Mutant(
         "a job of a workflow that is watched is marked",
         WATCH,
-        "        set keeps = job.keeps | treadle.keeps_watchers()\n",
-        "        set keeps = job.keeps\n",
+        "        set flags = job.flags | treadle.flag_watched()\n",
+        "        set flags = job.flags\n",
         test(RACES, "test_one_of_the_last_jobs_is_watched_and_the_others_end_without_looking"),
     ),
     Mutant(
@@ -125,14 +125,14 @@ MUTANTS = [
     Mutant(
         "what was not needed does not make a workflow fail",
         f"{FUNCTIONS}/parts/outcome_of.sql",
-        "p_keeps & treadle.keeps_skipped() <> 0",
+        "p_flags & treadle.flag_skipped() <> 0",
         "false",
         test(FAILURES, "test_an_error_handler_runs_only_if_it_is_needed"),
     ),
     Mutant(
         "the jobs of a workflow are kept until it is pruned",
         f"{FUNCTIONS}/public/prune_jobs.sql",
-        "          and job.keeps & treadle.keeps_part() = 0 -- deleted with the workflow\n",
+        "          and job.flags & treadle.flag_member() = 0 -- deleted with the workflow\n",
         "",
         test(PARTS, "test_a_workflow_is_pruned_as_one"),
     ),

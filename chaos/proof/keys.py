@@ -1,4 +1,4 @@
-"""The model of the jobs with one key: which of them are blocked, and who unblocks them. See triggers/unblock_next.sql.
+"""The model of the jobs with one key: which of them are blocked, and who unblocks them. See triggers/job_ended.sql.
 
 Every transaction is READ COMMITTED. A row has the version that all see, and the one that its writer will commit.
 Writing waits for another writer and for share locks, except where the statement skips locked rows.

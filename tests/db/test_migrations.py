@@ -135,10 +135,10 @@ def test_a_function_without_a_file_is_dropped_with_its_trigger(empty_url: str) -
         connection.execute("create function treadle.renamed(int) returns int language sql as 'select 1'")
         connection.execute("create trigger renamed after delete on treadle.jobs execute function treadle.renamed()")
         connection.execute("insert into treadle.functions (name, digest) values ('renamed', ''), ('long_gone', '')")
-        connection.execute("update treadle.functions set digest = 'older' where name = 'unblock_next'")
+        connection.execute("update treadle.functions set digest = 'older' where name = 'job_ended'")
     script = migration_sql(empty_url)
-    assert script.index("-- unblock_next()") < script.index("-- drop renamed()")
-    assert migrate(empty_url) == ["unblock_next()", "drop long_gone()", "drop renamed()"]
+    assert script.index("-- job_ended()") < script.index("-- drop renamed()")
+    assert migrate(empty_url) == ["job_ended()", "drop long_gone()", "drop renamed()"]
     with psycopg.connect(empty_url) as connection:
         left = connection.execute(
             "select proname from pg_proc where pronamespace = 'treadle'::regnamespace and proname ~ 'renamed|of_the'"
@@ -302,8 +302,8 @@ def test_every_function_has_a_comment_in_the_database(connection: Connection[Any
 def test_every_function_that_reads_jobs_disables_sequential_scans() -> None:
     """A session keeps a plan made while the table was small: a sequential scan would remain."""
     allowed = {"register_lanes.sql", "enqueue_jobs.sql"}  # they only insert
-    # claim_places() disables them for these
-    allowed |= {"claim_lanes.sql", "mark_claimed.sql", "raise_floors.sql", "make_idle.sql"}
+    # claim_jobs() and claim_in_turns() disable them for these
+    allowed |= {"claim_lanes.sql", "oldest_of_lanes.sql", "mark_claimed.sql", "raise_floors.sql", "make_idle.sql"}
     allowed |= {"lock_limits.sql", "admit_jobs.sql", "hold_slots.sql", "taken_slots.sql", "pick_fairly.sql"}
     folder = Path(str(files("treadle"))) / "sql" / "functions"
     texts = {path.name: path.read_text() for path in folder.rglob("*.sql")}

@@ -34,7 +34,6 @@ PATHS = {"preferred": "public, pg_catalog", "default": '"$user", public', "empty
 # functions with a pinned path and by our own reads. (A body that is parsed when the function is created would make
 # migrations of those tables fail.)
 INLINED = {
-    "active_lanes",
     "kept_depth",
     "shown_lanes",
     "lane_entry",

@@ -213,7 +213,7 @@ def test_the_command_has_exit_codes_and_json(own_url: str) -> None:
     with connected(own_url) as connection:
         connection.execute("alter table logs set unlogged")
         assert examine_as_json()[0] == 1
-        connection.execute("alter table jobs disable trigger unblock_next")
+        connection.execute("alter table jobs disable trigger job_ended")
         code, found = examine_as_json()
         assert (code, found[0]["level"], found[0]["name"]) == (3, "critical", "triggers")
     code, found = examine_as_json("--schema", "nowhere")

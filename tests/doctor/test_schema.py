@@ -279,9 +279,9 @@ def test_a_disabled_trigger_is_found(kept_url: str, kept_connection: Connection[
 
 
 def test_a_missing_trigger_is_found(kept_url: str, kept_connection: Connection[Any]) -> None:
-    kept_connection.execute("drop trigger unblock_next on jobs")
+    kept_connection.execute("drop trigger job_ended on jobs")
     found = get_finding(kept_url, "triggers")
-    assert (found.level, found.detail) == (Severity.CRITICAL, "unblock_next is missing")
+    assert (found.level, found.detail) == (Severity.CRITICAL, "job_ended is missing")
     statement, then = found.remedy.splitlines()
     assert then == "then: treadle migrate"
     kept_connection.execute(statement.encode())

@@ -81,7 +81,7 @@ def test_completions_that_are_counted_together_call_no_trigger_for_each_job(
             "select complete_jobs(%s, %s, %s)",
             [[row.id for row in rows], [row.lease for row in rows], [row.worker_id for row in rows]],
         )
-        calls = connection.execute("select pg_stat_get_xact_function_calls('unblock_next'::regproc)").fetchone()
+        calls = connection.execute("select pg_stat_get_xact_function_calls('job_ended'::regproc)").fetchone()
     assert queue.get(rows[0].id).status == "completed"
     # The batch watches one of its jobs.
     assert calls in [(None,), (1,)]

@@ -374,7 +374,7 @@ def test_a_claim_that_began_before_a_rate_was_full_finds_it_as_it_was(connection
     time.sleep(0.12)
     connection.execute("select forget_limit_keys(clock_timestamp())")
     room = connection.execute(
-        """select room from lock_limits(%s, 100, '{default}', '{sync}', '{""}', false, '{10}')""", began
+        """select room from lock_limits(%s, array[row('default', 'sync', 100, '')::lane], false, '{10}')""", began
     ).fetchone()
     assert room == ([0],)
     connection.execute("select forget_limit_keys(clock_timestamp() + interval '2 minutes')")

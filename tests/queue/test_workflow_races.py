@@ -276,7 +276,7 @@ def test_what_is_added_while_a_batch_is_deleted_is_on_its_own(
         finally:
             adding.commit()
         deleted.result()
-    assert connection.execute("select keeps from jobs").fetchall() == [(0,)]
+    assert connection.execute("select flags from jobs").fetchall() == [(0,)]
     for table in ("dependencies", "workflows", "member_changes"):
         assert connection.execute(f"select count(*) from {table}").fetchone() == (0,), table
 

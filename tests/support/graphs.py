@@ -8,6 +8,7 @@ from uuid import UUID
 
 from psycopg import Connection
 
+from tests.support.flags import Flag
 from treadle import Treadle
 from treadle.db.query import Query
 from treadle.words.errors import TooSlow
@@ -72,9 +73,9 @@ def insert_workflow(
     ).fetchall()
     ids = sorted(row[0] for row in rows)
     row = connection.execute(
-        """insert into treadle.jobs (job_type, data, holds, keeps)
-        values ('workflow', jsonb_build_object('name', %s::text), 2, 160) returning id""",
-        [title],
+        """insert into treadle.jobs (job_type, data, holds, flags)
+        values ('workflow', jsonb_build_object('name', %s::text), 2, %s) returning id""",
+        [title, Flag.DEPENDENCIES | Flag.WORKFLOW],
     ).fetchone()
     assert row
     workflow: UUID = row[0]

@@ -11,6 +11,8 @@ from uuid import UUID
 from psycopg import Connection
 from psycopg.types.json import Jsonb
 
+from tests.support.flags import Flag
+
 MARK = "mark"
 # The name of one of the schedules that `fill` adds.
 SCHEDULE = "mark nightly"
@@ -94,11 +96,11 @@ def _job(connection: Connection[Any], text: str, status: str) -> UUID:
         """
         insert into treadle.jobs (
             job_type, queue, status, key, unique_key, worker_id, current_stage, last_error, data, result, checkpoint,
-            pace, keeps, attempts, lease, events_count, claimed_at, started_at, finished_at)
+            pace, flags, attempts, lease, events_count, claimed_at, started_at, finished_at)
         values (
             left(%(text)s, 50), left(%(text)s, 50), %(status)s, left(%(text)s, 200), left(%(text)s, 200),
             case when %(claimed)s then left(%(text)s, 100) end, left(%(text)s, 100), %(text)s, %(json)s, %(json)s,
-            %(json)s, %(pace)s, 7, 1, 1, 1, now(), now(), case when %(finished)s then now() end)
+            %(json)s, %(pace)s, %(flags)s, 1, 1, 1, now(), now(), case when %(finished)s then now() end)
         returning id
         """,
         {
@@ -107,6 +109,7 @@ def _job(connection: Connection[Any], text: str, status: str) -> UUID:
             "claimed": claimed,
             "finished": status in ("completed", "failed", "cancelled"),
             "json": Jsonb(_nested(text)),
+            "flags": Flag.EVENTS | Flag.LOGS | Flag.STEPS,
             "pace": Jsonb({"done": 1, "total": 2, "rate": 1.5, "left": 3.0}),
         },
     ).fetchone()

@@ -46,7 +46,7 @@ def job_with_history(queue: JobQueue, connection: Connection[Any]) -> uuid.UUID:
     queue.progress(claimed, 40, "reading")
     queue.event(claimed, "rendered", frames=7, token="t")  # noqa: S106
     connection.execute(
-        """update jobs set checkpoint = '{"at": 3, "secret": "s"}', keeps = 7,
+        """update jobs set checkpoint = '{"at": 3, "secret": "s"}', flags = 7,
             headers = '{"trace": "7", "api_key": "s"}';
         insert into steps (job_id, position, name, result, lease) select id, 1, 'cut', '{"cookie": "c"}', 1 from jobs;
         insert into logs (job_id, number, attempt, lease, sequence, logged_at, level, logger, message)

@@ -11,6 +11,7 @@ import pytest
 from psycopg import Connection
 
 from tests.support.dashboards import OPERATOR, VIEWER, Browser, Site
+from tests.support.flags import Flag
 from tests.support.graphs import CountedGraphs, fan, insert_workflow, tangle
 from tests.support.hostile import MARK, TEXTS
 from tests.web.test_escaping import Markup
@@ -172,7 +173,9 @@ def test_a_viewer_sees_no_more_than_on_the_page_of_a_job(viewer: Browser, operat
 
 def test_a_job_that_was_not_needed_is_skipped(operator: Browser, connection: Connection[Any]) -> None:
     workflow, ids = insert_workflow(connection, [(), (0,)], names=["pay", "refund"])
-    connection.execute("update jobs set status = 'cancelled', keeps = 512, started_at = null where id = %s", [ids[1]])
+    connection.execute(
+        "update jobs set status = 'cancelled', flags = %s, started_at = null where id = %s", [Flag.SKIPPED, ids[1]]
+    )
     assert 'aria-label="refund, step, skipped"' in get(operator, f"/jobs/{workflow}")
     assert graph_of(operator, workflow)["states"] == {"skipped": 1, "completed": 1}
 

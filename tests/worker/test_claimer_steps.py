@@ -18,6 +18,7 @@ from treadle.db.query import Query
 from treadle.db.reconnecting import DatabaseUnavailable, ReconnectingConnection
 from treadle.words.claim import Claim
 from treadle.worker import claimer as claimer_module
+from treadle.worker import due_check as due_check_module
 from treadle.worker import suspects
 from treadle.worker.claimer import FENCED_SECONDS, RECHECK_SECONDS, STILL_RUNNING_SECONDS, Claimer
 from treadle.worker.due_check import DueCheck
@@ -117,7 +118,7 @@ def count_statements(claimer: Claimer, queue: JobQueue, arriving: int) -> list[s
 
 
 def test_while_jobs_keep_arriving_it_does_not_check_between_claims(
-    url: str, queue: JobQueue, monkeypatch: pytest.MonkeyPatch
+    url: str, queue: JobQueue, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(claimer_module, "UNCHECKED_SECONDS", 3600.0)
     queue.enqueue("a")
@@ -129,11 +130,12 @@ def test_while_jobs_keep_arriving_it_does_not_check_between_claims(
             assert statements == ["claim", "check", "claim", "claim"]
             assert await claimer.step() > 0
             assert statements[4:] == ["claim", "check"]
-            # A job alone is followed by a check: it also asks for the next notification.
+            # The claim of a job alone is also a check: it asks for the next notification.
             queue.enqueue("a")
             claimer.wake()
             assert await claimer.step(woken=True) > 0
-            assert statements[6:] == ["claim", "check"]
+            assert statements[6:] == ["claim"]
+            assert one(connection, "select last_value from wake_clock") == 1
 
     asyncio.run(body())
 
@@ -142,6 +144,7 @@ def test_it_checks_again_although_jobs_keep_arriving(
     url: str, queue: JobQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(claimer_module, "UNCHECKED_SECONDS", 0.0)
+    monkeypatch.setattr(due_check_module, "CONCURRENCY_SECONDS", 0.0)
     queue.enqueue("a")
 
     async def body() -> None:
@@ -149,6 +152,22 @@ def test_it_checks_again_although_jobs_keep_arriving(
             statements = count_statements(claimer, queue, arriving=3)
             assert [await claimer.step() for _ in range(3)] == [0, 0, 0]
             assert statements == ["claim", "check"] * 3
+
+    asyncio.run(body())
+
+
+def test_a_claim_says_when_the_next_job_is_due(url: str, queue: JobQueue) -> None:
+    queue.enqueue("a")
+
+    async def body() -> None:
+        async with claiming(url, Around(), limit=10) as claimer:
+            statements = count_statements(claimer, queue, arriving=0)
+            assert await claimer.step() == 7
+            queue.enqueue("a")
+            queue.enqueue("a", delay=3)
+            claimer.wake(recheck=False)
+            assert 2 < await claimer.step(woken=True) < 3
+            assert statements == ["claim", "check", "claim"]
 
     asyncio.run(body())
 

@@ -58,7 +58,8 @@ def test_a_worker_goes_on_when_its_lease_is_renewed(app: Treadle) -> None:
             await auntil(lambda: fenced)
             # A claim that was under way, or found later: not begun, and given back.
             handles = [await hello.aenqueue(n=n) for n in range(5)]
-            claims = await worker.connections.claims.run(worker_queries.claim(worker.worker_id, ["hello"], 2, None))
+            query = worker_queries.claim(worker.worker_id, ["hello"], 2, None)
+            claims = (await worker.connections.claims.run(query)).claims
             assert len(claims) == 2
             worker.claimers[0].take(claims)
             assert len(worker.running) == 0

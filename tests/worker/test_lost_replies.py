@@ -70,7 +70,8 @@ def test_a_job_that_finishes_between_two_looks_is_not_taken(
 
         async def claim(n: int) -> list[Claim]:
             await hello.aenqueue(n=n)
-            return await worker.connections.claims.run(worker_queries.claim(worker.worker_id, ["hello"], 1, None))
+            query = worker_queries.claim(worker.worker_id, ["hello"], 1, None)
+            return (await worker.connections.claims.run(query)).claims
 
         async def late() -> list[Claim]:
             nonlocal looks

@@ -164,8 +164,8 @@ def test_no_row_is_left_of_the_decisions(connect: Connect) -> None:
 
 def test_workers_that_understand_numbers_get_one(connect: Connect) -> None:
     receiver, connection = Receiver(connect, "work"), connect()
-    connection.execute("select next_due('{a}', p_numbers => true)")
-    connection.execute("select setval('wake_clock', 2), next_due('{a}', p_numbers => true)")
+    connection.execute("select next_due('{a}', p_answered => -1)")
+    connection.execute("select setval('wake_clock', 2), next_due('{a}', p_answered => -1)")
     connection.execute("select enqueue('a')")
     (message,) = receiver.received()
     assert message == f"jobs {one(connection, 'select last_value from wake_clock')}"
@@ -173,10 +173,10 @@ def test_workers_that_understand_numbers_get_one(connect: Connect) -> None:
 
 def test_a_client_that_understands_no_numbers_is_not_forgotten(connect: Connect) -> None:
     receiver, connection = Receiver(connect, "work"), connect()
-    for first, second in (("true", "false"), ("false", "true")):
+    for first, second in (("-1", "null"), ("null", "-1")):
         connection.execute("select setval('wake_clock', 2)")
-        connection.execute(f"select next_due('{{a}}', p_numbers => {first})".encode())
-        connection.execute(f"select next_due('{{a}}', p_numbers => {second})".encode())
+        connection.execute(f"select next_due('{{a}}', p_answered => {first})".encode())
+        connection.execute(f"select next_due('{{a}}', p_answered => {second})".encode())
         connection.execute("select enqueue('a')")
         assert receiver.received() == [""]
 
@@ -336,7 +336,7 @@ def test_a_worker_does_not_wait_until_its_request_is_on_disk(connect: Connect) -
 
 def test_a_worker_asks_for_no_notification_while_another_one_answers_the_last(connect: Connect) -> None:
     receiver, connection = Receiver(connect, "work"), connect()
-    connection.execute("select setval('wake_clock', 2), next_due('{a}', p_numbers => true)")
+    connection.execute("select setval('wake_clock', 2), next_due('{a}', p_answered => -1)")
 
     def notified_after(age: int, answered: str) -> bool:
         """Whether the next job is announced if a worker calls next_due() so many microseconds after another."""
@@ -344,7 +344,7 @@ def test_a_worker_asks_for_no_notification_while_another_one_answers_the_last(co
         connection.execute(
             f"""
             select setval('wake_clock', {NOW} - {age}),
-                   next_due('{{a}}', p_numbers => true, p_answered => {answered})
+                   next_due('{{a}}', p_answered => {answered})
             """.encode()
         )
         asked = one(connection, "select last_value from wake_clock") == 1
@@ -355,6 +355,6 @@ def test_a_worker_asks_for_no_notification_while_another_one_answers_the_last(co
     assert not notified_after(0, "0")
     assert not notified_after(0, "12345")
     assert notified_after(0, last), "it is the one who answers"
-    assert notified_after(0, "null"), "it does not know"
+    assert notified_after(0, "-1"), "it does not know"
     assert notified_after(150_000, "0"), "the other one does not answer"
     assert notified_after(-150_000, "0"), "the clock was set back"

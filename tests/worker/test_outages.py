@@ -99,7 +99,7 @@ def lose_replies(monkeypatch: pytest.MonkeyPatch, statement: str, times: int) ->
     async def run(connection: ReconnectingConnection, query: Query[Any]) -> Any:
         reply = await real(connection, query)
         # A claim that found jobs; or an outcome, whose reply lists those that were refused.
-        if statement in query.text and len(lost) < times and (reply or statement == "complete_jobs"):
+        if statement in query.text and len(lost) < times and (reply or statement == "complete_job"):
             lost.append(statement)
             await connection.disconnect()
             raise DatabaseUnavailable("the connection was cut before the reply")
@@ -127,7 +127,7 @@ def test_a_claim_whose_reply_is_lost_is_found(app: Treadle, monkeypatch: pytest.
     assert len(lost) == 2
 
 
-@pytest.mark.parametrize("statement", ["complete_jobs", "settle_jobs"])
+@pytest.mark.parametrize("statement", ["complete_job", "settle_jobs"])
 def test_an_outcome_whose_reply_is_lost_is_written_once(
     app: Treadle, monkeypatch: pytest.MonkeyPatch, statement: str
 ) -> None:
@@ -152,7 +152,7 @@ def test_an_outcome_whose_reply_is_lost_is_written_once(
     assert not any(isinstance(event, events.LeaseWasLost) for event in told)
 
 
-@pytest.mark.parametrize("statement", ["complete_jobs", "settle_jobs"])
+@pytest.mark.parametrize("statement", ["complete_job", "settle_jobs"])
 def test_an_outcome_waits_while_the_database_is_unavailable(
     app: Treadle, monkeypatch: pytest.MonkeyPatch, statement: str
 ) -> None:

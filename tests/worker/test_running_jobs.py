@@ -34,8 +34,8 @@ def test_a_job_that_is_interrupted_before_its_first_step_does_not_run(
     async def body(worker: Worker) -> None:
         job = on_the_loop if place == "loop" else on_a_thread
         await job.aenqueue()
-        claims = await worker.connections.claims.run(worker_queries.claim(worker.worker_id, [job.name], 1, None))
-        worker.claimers[0].take(claims)
+        claimed = await worker.connections.claims.run(worker_queries.claim(worker.worker_id, [job.name], 1, None))
+        worker.claimers[0].take(claimed.claims)
         worker.running.interrupt_all(Interrupt.SHUTDOWN)
         await auntil(lambda: len(worker.running) == 0)
         await auntil(lambda: one(connection, "select status from jobs") == "pending")

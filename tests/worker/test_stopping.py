@@ -40,11 +40,11 @@ def test_a_claim_that_arrives_while_the_worker_stops_is_given_back(
 
     async def body(worker: Worker) -> None:
         await wait_for_event.aenqueue(n=1)
-        claims = await worker.connections.claims.run(
+        claimed = await worker.connections.claims.run(
             worker_queries.claim(worker.worker_id, ["wait_for_event"], 1, None)
         )
         worker.stopping = True
-        worker.claimers[0].take(claims)
+        worker.claimers[0].take(claimed.claims)
         await auntil(lambda: one(connection, "select status from jobs") == "pending")
 
     run(app, body, queues=["another"], grace=0)

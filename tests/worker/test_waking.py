@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -15,7 +14,6 @@ from tests.conftest import Connect
 from tests.support.workers import auntil, auntil_waiting, one, run
 from treadle import Treadle
 from treadle.worker import Worker, claimer
-from treadle.worker.due_check import DueCheck
 
 
 def test_a_job_for_later_starts_by_a_timer(app: Treadle) -> None:
@@ -80,15 +78,14 @@ def test_a_job_whose_commit_takes_long_is_found(
 ) -> None:
     """It sent no notification, and is not yet visible when the first check after the one before is made."""
     monkeypatch.setattr(claimer, "RECHECK_SECONDS", (0.1, 5.0))
-    checks: list[float] = []
-    next_due = DueCheck.next_due
+    searches: list[float | None] = []
+    wait_for_jobs = claimer.Claimer._wait_for_jobs
 
-    async def counted(self: DueCheck, types: Sequence[str]) -> float | None:
-        due = await next_due(self, types)
-        checks.append(time.monotonic())
-        return due
+    def counted(self: claimer.Claimer, next_due: float | None) -> float:
+        searches.append(next_due)
+        return wait_for_jobs(self, next_due)
 
-    monkeypatch.setattr(DueCheck, "next_due", counted)
+    monkeypatch.setattr(claimer.Claimer, "_wait_for_jobs", counted)
 
     @app.job
     async def hello() -> None: ...
@@ -99,9 +96,9 @@ def test_a_job_whose_commit_takes_long_is_found(
         await auntil_waiting(worker)
         late.execute("set local treadle.notify = off")
         late.execute("select enqueue('hello')")
-        checks.clear()
+        searches.clear()
         connection.execute("select pg_notify(channel('work'), '')")
-        await auntil(lambda: len(checks) == 2)
+        await auntil(lambda: len(searches) == 2)
         late.commit()
         await auntil(lambda: one(connection, "select status = 'completed' from jobs"))
 

@@ -118,7 +118,7 @@ grant select on
     treadle.audit
     to treadle_worker;
 grant select, update on sequence
-    treadle.tick_clock, treadle.lane_epoch,
+    treadle.tick_clock, treadle.lane_clock, treadle.lane_epoch,
     treadle.wake_clock, treadle.depth_clock,
     treadle.awaited,
     treadle.watched,
@@ -142,7 +142,9 @@ grant execute on function
     treadle.claim_job_batch,
     treadle.claim_jobs,
     treadle.claim_work,
-    treadle.claim_places,
+    treadle.claim_in_turns,
+    treadle.oldest_of_lanes,
+    treadle.running_transactions,
     treadle.claim_lanes,
     treadle.mark_claimed,
     treadle.cancel_expired,
@@ -150,7 +152,7 @@ grant execute on function
     treadle.recent_lockers,
     treadle.make_idle,
     treadle.prepare_lanes,
-    treadle.active_lanes, treadle.next_lanes,
+    treadle.known_lanes, treadle.next_lanes,
     treadle.next_lane,
     treadle.is_head_of_key,
     treadle.newest_of_key,
@@ -193,8 +195,8 @@ grant execute on function
     treadle.enqueue_workflow, treadle.close_workflow, treadle.send_signal, -- (owner)
     treadle.add_dependencies, treadle.advance_waiting, treadle.decide_check, treadle.try_check, treadle.check_waiting, treadle.check_ended,
     treadle.settle_waiting, treadle.free_waiting, treadle.results_for, treadle.stop_waiting, treadle.describe_end, treadle.end_workflows,
-    treadle.retry_workflow, treadle.recount_workflow, treadle.keeps_watchers, treadle.keeps_dependencies, treadle.keeps_inputs, treadle.keeps_members,
-    treadle.keeps_part, treadle.keeps_counted, treadle.note_completed_members, treadle.keeps_signal, treadle.blocked_by_signal, treadle.add_members, treadle.add_workflow,
+    treadle.retry_workflow, treadle.recount_workflow, treadle.flag_watched, treadle.flag_dependencies, treadle.flag_inputs, treadle.flag_workflow,
+    treadle.flag_counting, treadle.unblock_next, treadle.note_completed_members, treadle.flag_signal, treadle.blocked_by_signal, treadle.add_members, treadle.add_workflow,
     treadle.find_workflow, treadle.settle_workflows, treadle.roll_up_workflow, treadle.roll_up_workflows, treadle.report_workflow,
     treadle.watch_member, treadle.failed_member, treadle.why_skipped, treadle.carry_out_plan, treadle.begin_signals,
     treadle.end_signal, treadle.cancel_members, treadle.delete_members, treadle.has_members,
@@ -262,12 +264,12 @@ grant execute on function
     treadle.prune_unique_periods,
     -- notifications
     treadle.wake_workers, -- (owner)
-    treadle.announce,
+    treadle.announce, treadle.is_awaited, treadle.is_watched,
     treadle.send_notification,
-    -- the bits of jobs.keeps
-    treadle.keeps_events,
-    treadle.keeps_logs,
-    treadle.keeps_steps,
+    -- the bits of jobs.flags
+    treadle.flag_events,
+    treadle.flag_logs,
+    treadle.flag_steps, treadle.flag_opening,
     treadle.lane_entry
     to treadle_worker;
 
@@ -278,7 +280,7 @@ grant execute on function
 grant select (
     id, job_type, priority, status, progress, current_stage, events_count, worker_id, claimed_at, created_at, started_at,
     completed_at, attempts, max_attempts, last_error, queue, run_at, lease, holds, crashes, losses, key, seen_at, finished_at,
-    unique_key, unique_while, expires_at, pace, keeps, origin, partition, weight,
+    unique_key, unique_while, expires_at, pace, flags, origin, partition, weight,
     xmax -- which transaction locks the row: treadle why
 )
     on treadle.jobs
@@ -321,7 +323,7 @@ grant select (
     on treadle.schedules
     to treadle_viewer;
 grant select on sequence
-    treadle.tick_clock,
+    treadle.tick_clock, treadle.lane_clock,
     treadle.wake_clock,
     treadle.awaited,
     treadle.watched
@@ -335,7 +337,7 @@ grant execute on function
     treadle.find_finished,
     treadle.is_head_of_key,
     treadle.retry_delay,
-    treadle.keeps_events
+    treadle.flag_events
     to treadle_viewer, treadle_operator;
 grant execute on function
     -- parts that the planner inlines into the functions above: their callers need the right to call these, too
@@ -356,7 +358,7 @@ grant execute on function
     -- metrics
     treadle.find_lanes, treadle.find_depths, treadle.count_statuses, treadle.count_lanes, treadle.shown_lanes, treadle.kept_depth, treadle.time_buckets,
     treadle.find_group_jobs, treadle.is_muted,
-    treadle.keeps_slots, treadle.blocked_by_jobs, treadle.is_waiting, treadle.is_satisfied, treadle.outcome_of, treadle.keeps_skipped,
+    treadle.flag_limited, treadle.flag_member, treadle.blocked_by_jobs, treadle.is_waiting, treadle.is_satisfied, treadle.outcome_of, treadle.flag_skipped,
     -- limits
     treadle.find_limits, treadle.limit_statuses, treadle.limit_kind,
     treadle.limit_state, treadle.limit_lanes, treadle.count_pending,

@@ -209,7 +209,8 @@ class Drain:
         """One at a time: the next may be one that this one enqueues, with a higher priority."""
         if not self._functions:
             return []
-        return await self._connection.run(worker_queries.claim(self._worker_id, list(self._functions), 1, None))
+        claimed = await self._connection.run(worker_queries.claim(self._worker_id, list(self._functions), 1, None))
+        return claimed.claims
 
     async def _run(self, claim: Claim) -> None:
         ended: list[events.JobEvent] = []

@@ -270,7 +270,10 @@ class Claimer:
             self._report_full(0)
             self._enough = self._prefetch.size() // 2
             return self._release_stalled()
-        claims = [] if self._check_first else await self._claim(wanted)
+        # A claim that finds too little also says when the next job is due, unless that need not be known yet. What else
+        # a check is for is done once a second.
+        listen = not self._drain and time.monotonic() >= self._unchecked_until and self._due_check.is_recent()
+        claims, next_due = ([], None) if self._check_first else await self._claim(wanted, listen)
         if claims and len(claims) == wanted:
             self._locked_rounds = 0
             self._report_full(len(claims))
@@ -278,7 +281,8 @@ class Claimer:
         if claims and time.monotonic() < self._unchecked_until:
             return 0.0
         quiet = self._drain and not self._busy()
-        next_due = await self._due_check.next_due(self.types)
+        if self._check_first or not listen:
+            next_due = await self._due_check.next_due(self.types)
         self._unavailable(None)
         due = next_due is not None and next_due <= 0
         self._unchecked_until = time.monotonic() + UNCHECKED_SECONDS if due and claims else 0.0
@@ -294,21 +298,28 @@ class Claimer:
         self._locked_rounds += 1
         return min(0.002 * 2.0 ** min(self._locked_rounds, 8), self._poll())
 
-    async def _claim(self, wanted: int) -> list[Claim]:
+    async def _claim(self, wanted: int, listen: bool) -> worker_queries.Claimed:
         self.idle = False  # during the claim, so that another claimer does not conclude that this one is done
         try:
             with self._due_check.claiming():
-                claims = await self.connection.run(
-                    worker_queries.claim(self._worker_id, self.types, wanted, self._queues)
+                claimed = await self.connection.run(
+                    worker_queries.claim(
+                        self._worker_id,
+                        self.types,
+                        wanted,
+                        self._queues,
+                        listen=listen,
+                        answered=self._due_check.answered(),
+                    )
                 )
         except DatabaseUnavailable:
             # The claim may have been carried out.
             self._reply_lost()
             raise
-        if claims:
+        if claimed.claims:
             self.claimed_at = time.monotonic()
-            self.take(claims)
-        return claims
+            self.take(claimed.claims)
+        return claimed
 
     def _release_stalled(self) -> float:
         """Give back jobs that were prefetched and cannot start. Returns when to check that again."""

@@ -1,11 +1,15 @@
 """Asks when the next job is due, in one query for all claimers of a worker that want to know at the same time."""
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from treadle.db.queries import worker as worker_queries
 from treadle.db.reconnecting import ReconnectingConnection
+
+CONCURRENCY_SECONDS = 1.0
+"""How often a worker that claims asks what an operator has set for it."""
 
 
 class DueCheck:
@@ -22,7 +26,8 @@ class DueCheck:
         notification this worker answers: see Notifications."""
         self._worker_id = worker_id
         self._concurrency = concurrency
-        self._answered = answered
+        self.answered = answered
+        self._checked_at = -CONCURRENCY_SECONDS
         self._connection = connection
         self._queues = queues
         self._sure = sure
@@ -42,6 +47,9 @@ class DueCheck:
             if self._asking:
                 # Even if another claim has begun by then: there may be one after the other.
                 asyncio.get_running_loop().call_soon(self._answer_all)
+
+    def is_recent(self) -> bool:
+        return time.monotonic() - self._checked_at < CONCURRENCY_SECONDS
 
     async def next_due(self, types: Sequence[str]) -> float | None:
         """Seconds until a job of these types is due; if others ask as well and no job is due yet, of theirs, too."""
@@ -78,7 +86,8 @@ class DueCheck:
                     answer.set_exception(error)
 
     async def _query(self, types: Sequence[str]) -> float | None:
-        query = worker_queries.next_due(self._worker_id, types, self._queues, self._sure, self._answered())
+        query = worker_queries.next_due(self._worker_id, types, self._queues, self._sure, self.answered())
         due = await self._connection.run(query)
+        self._checked_at = time.monotonic()
         self._concurrency(due.concurrency)
         return due.seconds

@@ -152,7 +152,7 @@ ENQUEUED = {
         "result": "'1'",
         "worker_id": "'w'",
         "finished_at": "now()",
-        "keeps": "0",
+        "flags": "0",
     }.items()
 } | {
     "reading back": "insert into jobs (job_type) values ('a') returning data",

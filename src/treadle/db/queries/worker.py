@@ -52,11 +52,42 @@ class Worker(NamedTuple):
     children: int
 
 
+class Claimed(NamedTuple):
+    claims: list[Claim]
+    due: float | None
+    """Seconds until the next job is due; None: there is none, or the claim did not listen."""
+
+
 def claim(
-    worker_id: str, job_types: Sequence[str], batch_size: int, queues: Sequence[str] | None
-) -> Query[list[Claim]]:
-    params = {"worker_id": worker_id, "job_types": job_types, "batch_size": batch_size, "queues": queues}
-    return call("claim_work", params, _claims, columns=", ".join(Claim._fields), often=True)
+    worker_id: str,
+    job_types: Sequence[str],
+    batch_size: int,
+    queues: Sequence[str] | None,
+    *,
+    listen: bool = False,
+    answered: int | None = None,
+) -> Query[Claimed]:
+    """`listen`: if there are fewer jobs, do what `next_due` does: ask for a notification, say when the next is due."""
+    params = {
+        "worker_id": worker_id,
+        "job_types": job_types,
+        "batch_size": batch_size,
+        "queues": queues,
+        "listen": listen,
+        "answered": _number(answered),
+    }
+    return call("claim_work", params, _claimed, columns=", ".join([*Claim._fields, "due"]), often=True)
+
+
+def _claimed(rows: Rows) -> Claimed:
+    """Only the last row has no id: it says when the next job is due."""
+    if not rows or rows[-1][0] is not None:
+        return Claimed([_claim(row[:-1]) for row in rows], None)
+    return Claimed([_claim(row[:-1]) for row in rows[:-1]], rows[-1][-1])
+
+
+def _number(answered: int | None) -> int:
+    return -1 if answered is None else answered
 
 
 def find_claimed(worker_id: str) -> Query[list[Claim]]:
@@ -66,6 +97,8 @@ def find_claimed(worker_id: str) -> Query[list[Claim]]:
 
 def complete(worker_id: str, done: Sequence[tuple[Claim, Outcome, float]], results: bool) -> Query[set[UUID]]:
     """Complete jobs. Returns the ids that were refused, usually none. `seconds` is how long ago each started."""
+    if len(done) == 1:
+        return _complete_one(worker_id, *done[0])
     params = {
         "number": len(done),
         "ids": ",".join([claim.id.hex for claim, _, _ in done]),
@@ -81,6 +114,20 @@ def complete(worker_id: str, done: Sequence[tuple[Claim, Outcome, float]], resul
         return set() if accepted is None else {claim.id for claim, _, _ in done}.difference(accepted)
 
     return Query(statement("complete_jobs"), params, refused, often=True)
+
+
+def _complete_one(worker_id: str, claim: Claim, outcome: Outcome, seconds: float) -> Query[set[UUID]]:
+    params = {
+        "id": claim.id,
+        "result": outcome.result or None,
+        "lease": claim.lease,
+        "worker_id": worker_id,
+        "seconds": seconds,
+        "lock_timeout": LOCK_TIMEOUT,
+    }
+    return Query(
+        statement("complete_job"), params, lambda rows: {claim.id} if rows[0][0] is None else set(), often=True
+    )
 
 
 def settle(worker_id: str, done: Sequence[tuple[Claim, Outcome, float]], crash_limit: int) -> Query[dict[UUID, Status]]:
@@ -140,7 +187,13 @@ def next_due(
 ) -> Query[Due]:
     """When the next job is due. `sure` also finds jobs that were committed late. `answered` is the number of the last
     notification if this worker answers it, 0 if another one does, None if that is unknown."""
-    params = {"worker_id": worker_id, "job_types": job_types, "queues": queues, "sure": sure, "answered": answered}
+    params = {
+        "worker_id": worker_id,
+        "job_types": job_types,
+        "queues": queues,
+        "sure": sure,
+        "answered": _number(answered),
+    }
     return Query(statement("next_due"), params, lambda rows: Due._make(rows[0]), often=True)
 
 

@@ -108,11 +108,11 @@ union all
             count(*) filter (where member.outcome = 'cancelled') as cancelled,
             count(*) filter (where member.outcome in ('completed', 'skipped', 'failed', 'cancelled', 'deleted')) as ended
         from (
-            select case when job.id is null then 'deleted' else treadle.outcome_of(job.status, job.keeps) end as outcome
+            select case when job.id is null then 'deleted' else treadle.outcome_of(job.status, job.flags) end as outcome
             from treadle.dependencies as edge
             -- One by one, by id; offset 0 keeps the planner from joining in another way.
             left join lateral (
-                select known.id, known.status, known.keeps
+                select known.id, known.status, known.flags
                 from treadle.jobs as known
                 where known.id = edge.after_id
                 offset 0

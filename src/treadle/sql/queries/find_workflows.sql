@@ -23,7 +23,7 @@ known as materialized (
             found.queue
         from treadle.jobs as found
         where found.id = looked.id
-          and (found.keeps & 256 = 0 or %(nested)s)
+          and (found.flags & treadle.flag_member() = 0 or %(nested)s)
         offset 0
     ) as job
 ),

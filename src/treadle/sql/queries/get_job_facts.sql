@@ -191,7 +191,7 @@ left join lateral (
     limit 1
 ) as cancelled on job.status = 'cancelled'
 left join lateral (
-    -- The job of its key that runs, else the oldest that is not blocked: see is_head_of_key() and unblock_next().
+    -- The job of its key that runs, else the oldest that is not blocked: see is_head_of_key() and job_ended().
     select coalesce(
         (
             select other.id

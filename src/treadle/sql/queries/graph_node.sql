@@ -2,7 +2,7 @@
 -- planner from joining in another way. Times are numbers, which are read ten times as fast.
 select
     known.job_type,
-    case when known.status = 'cancelled' and known.keeps & 512 <> 0 then 'skipped' else known.status end as status,
+    case when known.status = 'cancelled' and known.flags & treadle.flag_skipped() <> 0 then 'skipped' else known.status end as status,
     known.holds & 6 <> 0 as is_blocked,
     case when known.status = 'completed' then 100 else known.progress end as progress,
     case when known.created_at between '0001-01-02' and '9999-12-30' then extract(epoch from known.created_at)::float8 end as created,

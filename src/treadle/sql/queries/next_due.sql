@@ -3,7 +3,7 @@
 -- It need not wait until its request for notifications is on disk: after a crash of the server, the worker connects and asks again.
 select
     treadle.next_due(
-        p_job_types => %(job_types)s, p_queues => %(queues)s, p_sure => %(sure)s, p_numbers => true,
+        p_job_types => %(job_types)s, p_queues => %(queues)s, p_sure => %(sure)s,
         p_answered => %(answered)s
     ),
     (

@@ -29,8 +29,8 @@ begin
             return;
         end if;
         v_job.holds := treadle.blocked_by_jobs();
-        v_job.keeps := treadle.keeps_dependencies() | case
-            when jsonb_path_exists(p_options.after, '$[*].arguments') then treadle.keeps_inputs()
+        v_job.flags := treadle.flag_dependencies() | case
+            when jsonb_path_exists(p_options.after, '$[*].arguments') then treadle.flag_inputs()
             else 0
         end;
     end if;
@@ -50,7 +50,7 @@ begin
         end if;
         p_options.workflow := p_options.workflow || jsonb_build_object('id', v_workflow.id);
         v_has_plan := v_workflow.has_plan;
-        v_job.keeps := coalesce(v_job.keeps, 0) | treadle.keeps_part();
+        v_job.flags := coalesce(v_job.flags, 0) | treadle.flag_member() | treadle.flag_counting();
     end if;
 
     if p_options.all_or_none then

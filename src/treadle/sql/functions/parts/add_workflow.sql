@@ -14,15 +14,15 @@ as $$
 declare
     v_expires_at constant timestamptz := clock_timestamp() + p_deadline * interval '1 second';
 begin
-    insert into treadle.jobs (id, job_type, data, holds, keeps, expires_at)
+    insert into treadle.jobs (id, job_type, data, holds, flags, expires_at)
     values (
         p_id,
         'workflow',
         p_data,
         treadle.blocked_by_jobs(),
-        treadle.keeps_dependencies() | treadle.keeps_members()
-            | case when p_returns then treadle.keeps_inputs() else 0::smallint end
-            | case when p_part is not null then treadle.keeps_part() else 0::smallint end,
+        treadle.flag_dependencies() | treadle.flag_workflow()
+            | case when p_returns then treadle.flag_inputs() else 0::smallint end
+            | case when p_part is not null then treadle.flag_member() | treadle.flag_counting() else 0::smallint end,
         v_expires_at
     );
     insert into treadle.expiries (look_at, job_id)

@@ -102,7 +102,7 @@ begin
         -- Another claim has locked it: that is not a reason to wait for longer.
         if p_room[v_reached.nth] >= 0 then
             perform treadle.park_lanes(
-                p_now, v_job.priority, array[v_job.queue], array[v_job.job_type], array[v_job.partition],
+                p_now, array[row(v_job.queue, v_job.job_type, v_job.priority, v_job.partition)::treadle.lane],
                 array[p_names[v_reached.nth]], array[p_keys[v_reached.nth]], array[p_now + v_reached.missing * v_reached.each]
             );
         end if;

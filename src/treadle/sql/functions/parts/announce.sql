@@ -6,14 +6,8 @@ as $$
 declare
     -- The payload of a notification must be shorter than 8,000 bytes.
     c_ids constant int := 200;
-    v_last bigint;
 begin
-    if p_kind = 'ends' then
-        select awaited.last_value into v_last from treadle.awaited as awaited;
-    else
-        select watched.last_value into v_last from treadle.watched as watched;
-    end if;
-    if v_last < extract(epoch from clock_timestamp()) * 1000000 then
+    if not (case p_kind when 'ends' then treadle.is_awaited() else treadle.is_watched() end) then
         return;
     end if;
 

@@ -11,7 +11,7 @@ begin
         last_error = 'the signal ' || left(job.data ->> 'signal', 100) || ' did not come before '
             || to_char(job.expires_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS') || ' UTC'
     where job.id = any (p_ids)
-      and job.keeps & treadle.keeps_signal() <> 0;
+      and job.flags & treadle.flag_signal() <> 0;
 
     -- A workflow with a deadline.
     perform treadle.cancel_job(
@@ -21,7 +21,7 @@ begin
         select job.id, job.expires_at
         from treadle.jobs as job
         where job.id = any (p_ids)
-          and job.keeps & treadle.keeps_members() <> 0
+          and job.flags & treadle.flag_workflow() <> 0
         offset 0
     ) as job;
 
@@ -30,7 +30,7 @@ begin
         finished_at = clock_timestamp(),
         last_error = 'expired: no worker claimed it before ' || to_char(job.expires_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS') || ' UTC'
     where job.id = any (p_ids)
-      and job.keeps & (treadle.keeps_signal() | treadle.keeps_members()) = 0;
+      and job.flags & (treadle.flag_signal() | treadle.flag_workflow()) = 0;
 
     perform treadle.announce(p_ids);
 end

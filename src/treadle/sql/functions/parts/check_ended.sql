@@ -14,7 +14,7 @@ declare
     v_member boolean[];
     v_locked uuid[];
 begin
-    select treadle.outcome_of(job.status, job.keeps)
+    select treadle.outcome_of(job.status, job.flags)
     into v_outcome
     from treadle.jobs as job
     where job.id = p_id;
@@ -46,7 +46,7 @@ begin
         perform treadle.retry_job(job.id)
         from treadle.jobs as job
         where job.id = any (v_locked)
-          and (job.status = 'cancelled' or job.status = 'failed' and job.keeps & treadle.keeps_members() <> 0)
+          and (job.status = 'cancelled' or job.status = 'failed' and job.flags & treadle.flag_workflow() <> 0)
           and job.holds & treadle.blocked_by_jobs() <> 0;
         if cardinality(v_locked) < cardinality(v_ids) then
             perform treadle.note_dependency_check(array[p_id], true, p_later => true);

@@ -15,20 +15,20 @@ begin
     join treadle.dependencies as edge on edge.job_id = job.id
     join treadle.stored_uses as known on known.job_id = edge.after_id
     where job.id = any (p_ids)
-      and job.keeps & treadle.keeps_inputs() <> 0
+      and job.flags & treadle.flag_inputs() <> 0
       and edge.arguments is not null
     on conflict do nothing;
 
     update treadle.jobs as job
     set status = ended.status,
-        keeps = case when ended.status = 'cancelled' then job.keeps | treadle.keeps_skipped() else job.keeps end,
+        flags = case when ended.status = 'cancelled' then job.flags | treadle.flag_skipped() else job.flags end,
         started_at = coalesce(job.started_at, job.created_at),
         completed_at = case when ended.status = 'completed' then clock_timestamp() end,
         finished_at = clock_timestamp(),
         progress = case when ended.status = 'completed' then 100 else job.progress end,
         current_stage = ended.stage,
         result = case
-            when ended.status = 'completed' and job.keeps & treadle.keeps_inputs() <> 0 then coalesce(
+            when ended.status = 'completed' and job.flags & treadle.flag_inputs() <> 0 then coalesce(
                 treadle.results_for(job.id) -> 'result', case when job.data ? 'map' then '[]'::jsonb end
             )
         end,

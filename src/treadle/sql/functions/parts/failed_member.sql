@@ -22,7 +22,7 @@ begin
         left join treadle.jobs as job on job.id = edge.after_id
         where edge.job_id = p_id
           and edge.needs = 'member'
-          and coalesce(treadle.outcome_of(job.status, job.keeps) in ('failed', 'cancelled'), true)
+          and coalesce(treadle.outcome_of(job.status, job.flags) in ('failed', 'cancelled'), true)
         order by edge.after_id
         limit 1;
     end if;

@@ -6,8 +6,7 @@
 -- its part but for a few jobs. What a lane cannot use goes to the others.
 create or replace function treadle.fair_shares(
     p_fair varchar[], -- the job types whose lanes take turns; with an empty one, the types do, too
-    p_job_types varchar[],
-    p_partitions varchar[],
+    p_lanes treadle.lane[],
     p_available int[],
     p_shares int[]
 ) returns int[]
@@ -26,7 +25,7 @@ begin
     into v_types, v_totals
     from (
         select lane.job_type, sum(lane.share)::int as jobs
-        from unnest(p_job_types, p_shares) as lane (job_type, share)
+        from unnest(p_lanes, p_shares) as lane (queue, job_type, priority, partition, share)
         group by lane.job_type
         order by lane.job_type
     ) as known;
@@ -37,7 +36,7 @@ begin
             array(select 1.0 from unnest(v_types)),
             array(
                 select sum(lane.available)::int
-                from unnest(p_job_types, p_available) as lane (job_type, available)
+                from unnest(p_lanes, p_available) as lane (queue, job_type, priority, partition, available)
                 group by lane.job_type
                 order by lane.job_type
             ),
@@ -50,7 +49,7 @@ begin
 
         select array_agg(lane.nth order by lane.nth), array_agg(greatest(coalesce(chosen.weight, 1), 0) order by lane.nth)
         into v_lanes, v_weights
-        from unnest(p_job_types, p_partitions) with ordinality as lane (job_type, partition, nth)
+        from unnest(p_lanes) with ordinality as lane (queue, job_type, priority, partition, nth)
         left join lateral (
             select own.amount as weight
             from treadle.limit_targets as target
@@ -75,5 +74,5 @@ begin
 end
 $$;
 
-comment on function treadle.fair_shares(varchar[], varchar[], varchar[], int[], int[])
+comment on function treadle.fair_shares(varchar[], treadle.lane[], int[], int[])
     is 'Divides jobs among lanes that take turns.';

@@ -1,17 +1,15 @@
 -- Of several lanes, those whose limits no other claim seems to have locked. Then a claim reads only jobs that it may take: with eight
 -- claims at a time, each would otherwise read the same ones. It locks nothing: that is for the jobs that are taken.
-create or replace function treadle.free_lanes(
-    p_lockers xid[], p_queues varchar[], p_job_types varchar[], p_partitions varchar[]
-) returns int[]
+create or replace function treadle.free_lanes(p_lockers xid[], p_lanes treadle.lane_range[]) returns treadle.lane_range[]
 language plpgsql
 as $$
 begin
     return array(
-        select lane.nth
-        from unnest(p_queues, p_job_types, p_partitions) with ordinality as lane (queue, job_type, partition, nth)
+        select row(range.lane, range.start)::treadle.lane_range
+        from unnest(p_lanes) with ordinality as range (lane, start, nth)
         where not exists (
             select
-            from treadle.limits_of(lane.queue, lane.job_type, lane.partition) as rule
+            from treadle.limits_of((range.lane).queue, (range.lane).job_type, (range.lane).partition) as rule
             cross join lateral (
                 select
                 from treadle.limit_keys as known
@@ -21,10 +19,9 @@ begin
                 limit 1
             ) as locked
         )
-        order by lane.nth
+        order by range.nth
     );
 end
 $$;
 
-comment on function treadle.free_lanes(xid[], varchar[], varchar[], varchar[])
-    is 'Those of these lanes whose limits no other claim seems to have locked.';
+comment on function treadle.free_lanes(xid[], treadle.lane_range[]) is 'Those of these lanes whose limits no other claim seems to have locked.';

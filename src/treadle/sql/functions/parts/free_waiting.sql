@@ -21,7 +21,7 @@ begin
     update treadle.jobs as job
     set holds = job.holds & ~treadle.blocked_by_jobs(),
         run_at = greatest(job.run_at, v_now + (freed.nth - cardinality(p_ids)) * interval '1 microsecond'),
-        data = case when job.keeps & treadle.keeps_inputs() <> 0 then job.data || treadle.results_for(job.id) else job.data end
+        data = case when job.flags & treadle.flag_inputs() <> 0 then job.data || treadle.results_for(job.id) else job.data end
     from unnest(p_ids) with ordinality as freed (id, nth)
     where job.id = freed.id;
     perform set_config(c_placed, '', true);

@@ -2,11 +2,9 @@
 -- that are parked for a limit that still has room are searched again by the next claims.
 create or replace function treadle.hold_slots(
     p_now timestamptz,
-    p_places tid[],
-    p_queues varchar[], -- the lanes that they are from
-    p_job_types varchar[],
-    p_partitions varchar[],
-    p_lanes int[], -- which of these lanes has
+    p_ids uuid[],
+    p_lanes treadle.lane[], -- that they are from
+    p_limited int[], -- which of these lanes has
     p_limits int[], -- which of these limits
     p_names varchar[],
     p_keys varchar[],
@@ -22,7 +20,7 @@ declare
 begin
     with taken as materialized (
         select slots.nth, slots.jobs, slots.leases, slots.weights, slots.weight
-        from treadle.taken_slots(p_places, p_queues, p_job_types, p_partitions, p_lanes, p_limits) as slots
+        from treadle.taken_slots(p_ids, p_lanes, p_limited, p_limits) as slots
     ),
     state as materialized (
         select
@@ -139,5 +137,5 @@ begin
 end
 $$;
 
-comment on function treadle.hold_slots(timestamptz, tid[], varchar[], varchar[], varchar[], int[], int[], varchar[], varchar[], int[])
+comment on function treadle.hold_slots(timestamptz, uuid[], treadle.lane[], int[], int[], varchar[], varchar[], int[])
     is 'Adds claimed jobs to those that use their limits.';

@@ -22,7 +22,7 @@ declare
     v_first constant timestamptz := p_job.run_at - cardinality(p_data) * interval '1 microsecond';
 begin
     -- "On conflict" writes more WAL, and not every role may insert the other columns.
-    if p_nths is null and (p_job.expires_at, p_job.holds, p_job.keeps, p_job.origin) is null then
+    if p_nths is null and (p_job.expires_at, p_job.holds, p_job.flags, p_job.origin) is null then
         return query
         insert into treadle.jobs as job (
             job_type, priority, data, created_at, queue, run_at, key, max_attempts, partition, weight, headers
@@ -48,7 +48,7 @@ begin
     with added as (
         insert into treadle.jobs as job (
             job_type, priority, data, created_at, queue, run_at, key, max_attempts, unique_key, unique_while, expires_at,
-            partition, weight, holds, keeps, origin, headers
+            partition, weight, holds, flags, origin, headers
         )
         select
             p_job.job_type,
@@ -65,7 +65,7 @@ begin
             coalesce(item.partition, ''),
             p_job.weight,
             coalesce(p_job.holds, 0),
-            coalesce(p_job.keeps, 0),
+            coalesce(p_job.flags, 0),
             p_job.origin,
             p_job.headers
         from unnest(coalesce(p_nths, array(select generate_series(1, cardinality(p_data)))), p_unique) as wanted (nth, unique_key)

@@ -9,10 +9,7 @@
 -- A lane for which there is no room is parked: see park_lanes().
 create or replace function treadle.lock_limits(
     p_now timestamptz,
-    p_priority int,
-    p_queues varchar[],
-    p_job_types varchar[],
-    p_partitions varchar[],
+    p_lanes treadle.lane[],
     p_wait boolean, -- there are no other jobs that could be claimed instead
     inout shares int[], -- how many jobs of each are wanted; then, how many are allowed
     out lanes int[], -- which of these lanes has
@@ -33,7 +30,7 @@ declare
 begin
     with need as materialized (
         select lane.nth as lane, rule.name, rule.key, dense_rank() over (order by rule.name, rule.key) as nth
-        from unnest(p_queues, p_job_types, p_partitions) with ordinality as lane (queue, job_type, partition, nth)
+        from unnest(p_lanes) with ordinality as lane (queue, job_type, priority, partition, nth)
         cross join lateral treadle.limits_of(lane.queue, lane.job_type, lane.partition) as rule
     ),
     used as materialized (
@@ -138,8 +135,7 @@ begin
 
     -- Not those of a limit that is only locked.
     perform treadle.park_lanes(
-        p_now, p_priority,
-        array_agg(p_queues[reached.lane]), array_agg(p_job_types[reached.lane]), array_agg(p_partitions[reached.lane]),
+        p_now, array_agg(p_lanes[reached.lane]),
         array_agg(names[reached.nth]), array_agg(keys[reached.nth]), array_agg(v_opens[reached.nth])
     )
     from (
@@ -152,5 +148,5 @@ begin
 end
 $$;
 
-comment on function treadle.lock_limits(timestamptz, int, varchar[], varchar[], varchar[], boolean, int[])
+comment on function treadle.lock_limits(timestamptz, treadle.lane[], boolean, int[])
     is 'Locks the limits of these lanes, and says how many jobs of each they allow at most. Parks lanes that must wait.';

@@ -1,13 +1,5 @@
 -- If there are many lanes: some of each of the lowest priorities of each job type, beginning at a random one. For aged_lanes().
-create or replace function treadle.low_lanes(
-    p_job_types varchar[],
-    p_queues varchar[],
-    out queues varchar[],
-    out job_types varchar[],
-    out priorities int[],
-    out partitions varchar[],
-    out starts timestamptz[]
-)
+create or replace function treadle.low_lanes(p_job_types varchar[], p_queues varchar[]) returns treadle.lane_range[]
 language plpgsql
 set enable_seqscan = off
 set enable_bitmapscan = off
@@ -15,7 +7,6 @@ set enable_hashjoin = off
 set enable_mergejoin = off
 set jit = off
 as $$
-#variable_conflict use_column
 declare
     c_levels constant int := 20;
     c_lanes constant int := 5;
@@ -23,7 +14,7 @@ declare
     v_priority int;
     v_first bigint;
     v_last bigint;
-    v_lane record;
+    v_lanes treadle.lane_range[] := '{}';
 begin
     foreach v_type in array p_job_types loop
         v_priority := null;
@@ -50,41 +41,34 @@ begin
             order by lane.priority desc, lane.id + 0
             limit 1;
 
-            for v_lane in
-                select distinct lane.queue, lane.partition
+            v_lanes := v_lanes || array(
+                select row(shown.lane, coalesce(bound.floor, '-infinity'))::treadle.lane_range
                 from (
-                    select lane.queue, lane.partition
-                    from treadle.lanes as lane
-                    where lane.job_type = v_type
-                      and lane.priority = v_priority
-                      and lane.idle_xid is null
-                      and lane.parked_name is null
-                      and lane.id + 0 >= v_first
-                      and (p_queues is null or lane.queue = any (p_queues))
-                      and not exists (
-                            select
-                            from treadle.pauses as pause
-                            where pause.job_type in (lane.job_type, '')
-                              and pause.queue in (lane.queue, '')
-                      )
-                    order by lane.priority desc, lane.id + 0
-                    limit c_lanes
-                ) as lane
-            loop
-                queues := queues || v_lane.queue;
-                job_types := job_types || v_type;
-                priorities := priorities || v_priority;
-                partitions := partitions || v_lane.partition;
-                starts := starts || coalesce(
-                    (
-                        select known.floor
-                        from treadle.lane_floor(row(v_lane.queue, v_type, v_priority, v_lane.partition)::treadle.lane) as known
-                    ),
-                    '-infinity'
-                );
-            end loop;
+                    select distinct row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane as lane
+                    from (
+                        select lane.queue, lane.job_type, lane.priority, lane.partition
+                        from treadle.lanes as lane
+                        where lane.job_type = v_type
+                          and lane.priority = v_priority
+                          and lane.idle_xid is null
+                          and lane.parked_name is null
+                          and lane.id + 0 >= v_first
+                          and (p_queues is null or lane.queue = any (p_queues))
+                          and not exists (
+                                select
+                                from treadle.pauses as pause
+                                where pause.job_type in (lane.job_type, '')
+                                  and pause.queue in (lane.queue, '')
+                          )
+                        order by lane.priority desc, lane.id + 0
+                        limit c_lanes
+                    ) as lane
+                ) as shown
+                left join lateral treadle.lane_floor(shown.lane) as bound on true
+            );
         end loop;
     end loop;
+    return v_lanes;
 end
 $$;
 

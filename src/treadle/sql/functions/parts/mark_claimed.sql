@@ -1,25 +1,25 @@
--- The write of a claim, for rows that claim_lanes() has locked. Nothing else changes the lease number.
--- Jobs that have expired are cancelled instead. From its claim on, a job no longer expires, and a unique key that it has while
--- it is pending is free for the next job.
+-- The write of a claim, for rows that it has locked. Nothing else changes the lease number. Jobs that have expired are cancelled
+-- instead. From its claim on, a job no longer expires, and a unique key that it has while it is pending is free for the next job.
 create or replace function treadle.mark_claimed(
     p_worker_id varchar,
     p_now timestamptz,
     p_places tid[],
     p_keyed boolean,
-    p_keeps smallint default 0 -- keeps_slots() for jobs that are claimed under a limit
-) returns tid[]
+    p_flags smallint default 0 -- flag_limited() and flag_opening() for jobs that are claimed under a limit
+) returns setof treadle.jobs
 language plpgsql
 as $$
 declare
-    v_claimed tid[] := '{}';
+    v_found int;
     v_place tid;
     v_timeout text;
 begin
     if p_places is null then
-        return v_claimed;
+        return;
     end if;
 
     if not p_keyed then
+        return query
         with claimed as (
             update treadle.jobs as job
             set status = 'claimed',
@@ -31,14 +31,15 @@ begin
                 lease = job.lease + 1,
                 unique_key = case when job.unique_while is null then job.unique_key end,
                 expires_at = null,
-                keeps = job.keeps | p_keeps
+                flags = job.flags | p_flags
             where job.ctid = any (p_places)
               and (job.expires_at <= p_now) is not true
-            returning job.ctid as place
+            returning job.*
         )
-        select coalesce(array_agg(claimed.place), '{}') into v_claimed from claimed;
+        select * from claimed order by claimed.run_at, claimed.id;
+        get diagnostics v_found = row_count;
 
-        if cardinality(v_claimed) < cardinality(p_places) then
+        if v_found < cardinality(p_places) then
             perform treadle.cancel_expired(array(
                 select job.id
                 from treadle.jobs as job
@@ -47,28 +48,27 @@ begin
                   and job.expires_at <= p_now
             ));
         end if;
-        return v_claimed;
+        return;
     end if;
 
     -- Another claim may be taking a job with one of these keys; do not wait long for it.
     v_timeout := current_setting('lock_timeout');
     perform set_config('lock_timeout', '50ms', true);
     begin
-        v_claimed := treadle.mark_claimed(p_worker_id, p_now, p_places, false, p_keeps);
+        return query select * from treadle.mark_claimed(p_worker_id, p_now, p_places, false, p_flags);
     exception when unique_violation or lock_not_available or deadlock_detected then
         -- Take them one by one, and skip those that the other claim takes.
         foreach v_place in array p_places loop
             begin
-                v_claimed := v_claimed || treadle.mark_claimed(p_worker_id, p_now, array[v_place], false, p_keeps);
+                return query select * from treadle.mark_claimed(p_worker_id, p_now, array[v_place], false, p_flags);
             exception when unique_violation or lock_not_available or deadlock_detected then
                 null;
             end;
         end loop;
     end;
     perform set_config('lock_timeout', v_timeout, true);
-    return v_claimed;
 end
 $$;
 
 comment on function treadle.mark_claimed(varchar, timestamptz, tid[], boolean, smallint)
-    is 'Marks the rows that claim_lanes() has locked as claimed, and returns where they are then.';
+    is 'Marks rows that a claim has locked as claimed, and returns them.';

@@ -2,7 +2,7 @@
 --
 -- If a priority has more, they take turns: each search begins at a random lane of a random job type (or queue) and continues
 -- through all of them, so a type with very many lanes does not hide the others. The caller starts with nulls in level, first,
--- turn, step and place, and passes the returned values until queues is null.
+-- turn, step and place, and passes the returned values until lanes is null.
 --
 -- p_queues null: of all queues. That is a condition of its own in each query, so that both cases use an index.
 create or replace function treadle.next_lanes(
@@ -15,10 +15,7 @@ create or replace function treadle.next_lanes(
     inout turn bigint, -- and the lane of it
     inout step int, -- how many job types and queues were returned completely; null: all were
     inout place bigint, -- the last lane that was returned of the next one
-    out queues varchar[],
-    out job_types varchar[],
-    out partitions varchar[],
-    out starts timestamptz[],
+    out lanes treadle.lane_range[],
     out ids bigint[] -- of all lanes that were listed, paused ones included
 )
 language plpgsql
@@ -63,7 +60,7 @@ begin
             ) as next;
 
             if level is null then
-                queues := null;
+                lanes := null;
                 return;
             end if;
 
@@ -128,28 +125,24 @@ begin
         select
             (select array_agg(listed.id) from listed),
             (select array_agg(listed.step) from listed),
-            array_agg(lane.queue) filter (where not state.paused),
-            array_agg(lane.job_type) filter (where not state.paused),
-            array_agg(lane.partition) filter (where not state.paused),
-            array_agg(coalesce(bound.floor, safe.floor, '-infinity')) filter (where not state.paused)
-        into ids, v_steps, queues, job_types, partitions, starts
+            array_agg(row(shown.lane, coalesce(bound.floor, safe.floor, '-infinity'))::treadle.lane_range)
+                filter (where not state.paused)
+        into ids, v_steps, lanes
         from (
             -- A lane may be listed more than once until the next tick.
-            select distinct listed.queue, listed.job_type, listed.partition
+            select distinct row(listed.queue, listed.job_type, level, listed.partition)::treadle.lane as lane
             from listed
-        ) as lane
+        ) as shown
         cross join lateral (
             select exists (
                 select
                 from treadle.pauses as pause
-                where pause.job_type in (lane.job_type, '')
-                  and pause.queue in (lane.queue, '')
+                where pause.job_type in ((shown.lane).job_type, '')
+                  and pause.queue in ((shown.lane).queue, '')
             ) as paused
         ) as state
-        left join lateral treadle.lane_floor(row(lane.queue, lane.job_type, level, lane.partition)::treadle.lane) as bound
-            on p_safe.xid is null
-        left join lateral treadle.safe_floor(row(lane.queue, lane.job_type, level, lane.partition)::treadle.lane, p_safe) as safe
-            on p_safe.xid is not null;
+        left join lateral treadle.lane_floor(shown.lane) as bound on p_safe.xid is null
+        left join lateral treadle.safe_floor(shown.lane, p_safe) as safe on p_safe.xid is not null;
 
         if cardinality(ids) = p_lanes then
             step := v_steps[p_lanes];
@@ -157,7 +150,7 @@ begin
         else
             step := null;
         end if;
-        exit when queues is not null;
+        exit when lanes is not null;
     end loop;
 end
 $$;

@@ -1,14 +1,22 @@
--- After a job that was claimed under a limit has ended, was given back or deleted: wakes a worker, if lanes are parked for the limit.
--- (A claim that is just parking one may not be visible yet: see opened_limits.sql.)
-create or replace function treadle.note_openings(p_queue varchar, p_job_type varchar, p_partition varchar) returns void
+-- After jobs of these lanes that were claimed under a limit have ended, were given back or deleted: wakes a worker, if lanes are
+-- parked for the limit. (A claim that is just parking one may not be visible yet: see opened_limits.sql.)
+create or replace function treadle.note_openings(p_lanes treadle.lane[]) returns void
 language plpgsql
 as $$
 declare
     v_now constant timestamptz := clock_timestamp();
 begin
+    if not exists (select from treadle.lanes as lane where lane.parked_name is not null) then
+        return;
+    end if;
+
     insert into treadle.limit_openings (opens_at, name, key)
-    select v_now, rule.name, rule.key
-    from treadle.limits_of(p_queue, p_job_type, p_partition) as rule
+    select distinct v_now, rule.name, rule.key
+    from (
+        select distinct ended.queue, ended.job_type, ended.partition
+        from unnest(p_lanes) as ended
+    ) as ended
+    cross join lateral treadle.limits_of(ended.queue, ended.job_type, ended.partition) as rule
     where rule.period is null
       and exists (
             select
@@ -22,5 +30,5 @@ begin
 end
 $$;
 
-comment on function treadle.note_openings(varchar, varchar, varchar)
-    is 'Notes that the limits of a job that has ended may have room.';
+comment on function treadle.note_openings(treadle.lane[])
+    is 'Notes that the limits of jobs that have ended may have room.';

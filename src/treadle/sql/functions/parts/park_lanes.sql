@@ -4,10 +4,7 @@
 -- not have notified anybody.
 create or replace function treadle.park_lanes(
     p_now timestamptz,
-    p_priority int,
-    p_queues varchar[],
-    p_job_types varchar[],
-    p_partitions varchar[],
+    p_lanes treadle.lane[],
     p_names varchar[],
     p_keys varchar[],
     p_opens timestamptz[]
@@ -18,9 +15,8 @@ declare
     c_again constant interval := '100 milliseconds';
 begin
     with parking as materialized (
-        select lane.*
-        from unnest(p_queues, p_job_types, p_partitions, p_names, p_keys, p_opens)
-            as lane (queue, job_type, partition, name, key, opens_at)
+        select row(each.queue, each.job_type, each.priority, each.partition)::treadle.lane as lane, each.name, each.key, each.opens_at
+        from unnest(p_lanes, p_names, p_keys, p_opens) as each (queue, job_type, priority, partition, name, key, opens_at)
     ),
     parked as (
         update treadle.lanes as lane
@@ -33,10 +29,7 @@ begin
             cross join lateral (
                 select known.id
                 from treadle.lanes as known
-                where treadle.is_in_lane(
-                        known.queue, known.job_type, known.priority, known.partition,
-                        row(parking.queue, parking.job_type, p_priority, parking.partition)::treadle.lane
-                      )
+                where treadle.is_in_lane(known.queue, known.job_type, known.priority, known.partition, parking.lane)
                   -- Written so that only the index of lanes matches, not that of all active ones.
                   and coalesce(known.idle_xid, '0') = '0'
                   and (known.parked_name, known.parked_key) is distinct from (parking.name, parking.key)
@@ -74,5 +67,5 @@ begin
 end
 $$;
 
-comment on function treadle.park_lanes(timestamptz, int, varchar[], varchar[], varchar[], varchar[], varchar[], timestamptz[])
+comment on function treadle.park_lanes(timestamptz, treadle.lane[], varchar[], varchar[], timestamptz[])
     is 'Parks lanes whose jobs wait for a limit.';

@@ -34,7 +34,7 @@ begin
           and edge.after_id > coalesce(p_past, '00000000-0000-0000-0000-000000000000')
           and (
                 job.id is not null and job.finished_at is null
-                or not treadle.is_satisfied(edge.needs, treadle.outcome_of(job.status, job.keeps))
+                or not treadle.is_satisfied(edge.needs, treadle.outcome_of(job.status, job.flags))
           )
         order by edge.after_id
         limit 1
@@ -51,10 +51,10 @@ begin
     from treadle.jobs as job
     cross join lateral (
         select
-            p_past is not null and job.keeps & treadle.keeps_inputs() <> 0 as again,
-            job.keeps & treadle.keeps_inputs() <> 0 as takes_results,
-            job.keeps & treadle.keeps_members() <> 0 as workflow,
-            job.keeps & treadle.keeps_signal() <> 0 as signal
+            p_past is not null and job.flags & treadle.flag_inputs() <> 0 as again,
+            job.flags & treadle.flag_inputs() <> 0 as takes_results,
+            job.flags & treadle.flag_workflow() <> 0 as workflow,
+            job.flags & treadle.flag_signal() <> 0 as signal
     ) as sort
     where job.id = any (p_ids)
       and job.id = any (v_waiting) is not true;
@@ -99,9 +99,9 @@ begin
         for no key update skip locked
     );
     update treadle.jobs as job
-    set keeps = job.keeps | treadle.keeps_watchers()
+    set flags = job.flags | treadle.flag_watched()
     where job.id = any (v_locked)
-      and job.keeps & treadle.keeps_watchers() = 0;
+      and job.flags & treadle.flag_watched() = 0;
     update treadle.dependencies as edge
     set watched = true
     from unnest(v_waiting, v_next, v_ended) as chosen (id, next, ended)

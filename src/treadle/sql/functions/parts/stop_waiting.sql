@@ -10,7 +10,7 @@ begin
     update treadle.jobs as job
     set status = 'cancelled',
         finished_at = clock_timestamp(),
-        keeps = job.keeps | stopped.skipped,
+        flags = job.flags | stopped.skipped,
         last_error = case
                 when stopped.skipped <> 0 and left(stopped.reason, 12) <> 'not needed: ' then 'not needed: '
                 else ''
@@ -19,7 +19,7 @@ begin
         select
             stopped.id,
             -- An error handler whose job completed, and what comes after it.
-            case when treadle.outcome_of(cause.status, cause.keeps) in ('completed', 'skipped') then treadle.keeps_skipped() else 0::smallint end
+            case when treadle.outcome_of(cause.status, cause.flags) in ('completed', 'skipped') then treadle.flag_skipped() else 0::smallint end
                 as skipped,
             treadle.describe_end(stopped.cause, ', which it waits for,') as reason
         from unnest(p_ids, p_causes) as stopped (id, cause)

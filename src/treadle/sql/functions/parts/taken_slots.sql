@@ -1,13 +1,11 @@
--- Which limits the claimed jobs use: for hold_slots(). The lanes that they are from have numbers, and so have the limits; p_lanes and
+-- Which limits the claimed jobs use: for hold_slots(). The lanes that they are from have numbers, and so have the limits; p_limited and
 -- p_limits say which lane has which limit.
 --
 -- Joins of lists, which are hashed: with nested loops, each job would be compared with each lane.
 create or replace function treadle.taken_slots(
-    p_places tid[],
-    p_queues varchar[],
-    p_job_types varchar[],
-    p_partitions varchar[],
-    p_lanes int[],
+    p_ids uuid[],
+    p_lanes treadle.lane[],
+    p_limited int[],
     p_limits int[]
 ) returns table (nth int, jobs uuid[], leases bigint[], weights int[], weight bigint)
 language plpgsql
@@ -26,16 +24,16 @@ begin
     join (
         -- A lane may be listed twice.
         select distinct lane.queue, lane.job_type, lane.partition, known.nth
-        from unnest(p_queues, p_job_types, p_partitions) with ordinality as lane (queue, job_type, partition, number)
-        join unnest(p_lanes, p_limits) as known (lane, nth) on known.lane = lane.number
+        from unnest(p_lanes) with ordinality as lane (queue, job_type, priority, partition, number)
+        join unnest(p_limited, p_limits) as known (lane, nth) on known.lane = lane.number
     ) as need
         on need.partition = job.partition
        and need.job_type = job.job_type
        and need.queue = job.queue
-    where job.ctid = any (p_places)
+    where job.id = any (p_ids)
     group by need.nth;
 end
 $$;
 
-comment on function treadle.taken_slots(tid[], varchar[], varchar[], varchar[], int[], int[])
+comment on function treadle.taken_slots(uuid[], treadle.lane[], int[], int[])
     is 'Which limits the claimed jobs use.';

@@ -39,9 +39,9 @@ begin
     for no key update skip locked;
     if found then
         update treadle.jobs as job
-        set keeps = job.keeps | treadle.keeps_watchers()
+        set flags = job.flags | treadle.flag_watched()
         where job.id = v_watched
-          and job.keeps & treadle.keeps_watchers() = 0;
+          and job.flags & treadle.flag_watched() = 0;
         update treadle.dependencies as edge
         set watched = true
         where edge.job_id = p_id

@@ -9,7 +9,7 @@ declare
     v_reason text;
 begin
     for v_reason in
-        select case when treadle.outcome_of(job.status, job.keeps) = 'skipped' then job.last_error end
+        select case when treadle.outcome_of(job.status, job.flags) = 'skipped' then job.last_error end
         from treadle.dependencies as edge
         join treadle.jobs as job on job.id = edge.after_id
         where edge.job_id = p_id

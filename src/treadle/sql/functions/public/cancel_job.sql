@@ -9,7 +9,7 @@ set enable_seqscan = off
 as $$
 declare
     v_worker_id varchar;
-    v_keeps smallint;
+    v_flags smallint;
 begin
     update treadle.jobs as job
     set status = 'cancelled',
@@ -19,8 +19,8 @@ begin
       and (job.status in ('claimed', 'running') or job.status = 'pending' and p_lease is null)
       and (p_lease is null or job.lease = p_lease)
       and (p_worker_id is null or job.worker_id = p_worker_id)
-    returning job.worker_id, job.keeps
-    into v_worker_id, v_keeps;
+    returning job.worker_id, job.flags
+    into v_worker_id, v_flags;
     if not found then
         return false;
     end if;
@@ -32,7 +32,7 @@ begin
     perform treadle.announce(array[p_id]);
 
     -- A workflow is cancelled before its jobs: otherwise it would fail because of them.
-    if v_keeps & treadle.keeps_members() <> 0 then
+    if v_flags & treadle.flag_workflow() <> 0 then
         update treadle.workflows as workflow
         set is_open = false
         where workflow.id = p_id

@@ -1,11 +1,14 @@
+-- Completes one job. p_seconds is how long ago it started: a short job completes before it was ever reported as running.
 create or replace function treadle.complete_job(
     p_id uuid,
     p_result jsonb default null,
     p_lease bigint default null,
-    p_worker_id varchar default null
+    p_worker_id varchar default null,
+    p_seconds double precision default null
 ) returns boolean
 language plpgsql
 set enable_seqscan = off
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_now constant timestamptz := clock_timestamp();
@@ -13,6 +16,7 @@ begin
     update treadle.jobs as job
     set status = 'completed',
         progress = 100,
+        started_at = coalesce(job.started_at, v_now - p_seconds * interval '1 second'),
         completed_at = v_now,
         finished_at = v_now,
         result = p_result
@@ -23,9 +27,11 @@ begin
     if not found then
         return false;
     end if;
-    perform treadle.announce(array[p_id]);
+    if treadle.is_awaited() then
+        perform treadle.announce(array[p_id]);
+    end if;
     return true;
 end
 $$;
 
-comment on function treadle.complete_job(uuid, jsonb, bigint, varchar) is 'Completes a job, with its result. Returns false if the claim is lost or the job has finished already.';
+comment on function treadle.complete_job(uuid, jsonb, bigint, varchar, double precision) is 'Completes a job, with its result. Returns false if the claim is lost or the job has finished already.';

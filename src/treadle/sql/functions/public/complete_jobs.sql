@@ -19,7 +19,7 @@ as $$
 declare
     v_now constant timestamptz := clock_timestamp();
     v_accepted uuid[];
-    v_parts uuid[]; -- of workflows
+    v_flags smallint; -- of any of them
 begin
     with done as materialized (
         -- In the order of ids, as in every statement that locks several jobs and may have to wait.
@@ -36,8 +36,8 @@ begin
             completed_at = v_now,
             finished_at = v_now,
             result = done.result,
-            -- Counted below, not by the trigger.
-            keeps = case when job.keeps & treadle.keeps_part() <> 0 then job.keeps # treadle.keeps_counted() else job.keeps end
+            -- Done below for all of them, not by job_ended().
+            flags = job.flags & ~(treadle.flag_opening() | treadle.flag_counting())
         from done
         where job.id = done.id
           and job.lease = done.lease
@@ -46,16 +46,26 @@ begin
           and job.worker_id is not distinct from done.worker_id
           and job.status <> 'pending'
           and job.finished_at is null
-        returning job.id, job.keeps
+        returning job.id, job.flags
     )
-    select array_agg(completed.id), array_agg(completed.id) filter (where completed.keeps & treadle.keeps_part() <> 0)
-    into v_accepted, v_parts
+    select array_agg(completed.id), bit_or(completed.flags)
+    into v_accepted, v_flags
     from completed;
 
-    if v_parts is not null then
-        perform treadle.note_completed_members(v_parts);
+    if v_flags & treadle.flag_member() <> 0 then
+        perform treadle.note_completed_members(v_accepted);
     end if;
-    perform treadle.announce(p_ids);
+    if v_flags & treadle.flag_limited() <> 0 then
+        perform treadle.note_openings(array(
+            select row(job.queue, job.job_type, job.priority, job.partition)::treadle.lane
+            from treadle.jobs as job
+            where job.id = any (v_accepted)
+              and job.flags & treadle.flag_limited() <> 0
+        ));
+    end if;
+    if treadle.is_awaited() then
+        perform treadle.announce(p_ids);
+    end if;
     return query select unnest(v_accepted);
 end
 $$;

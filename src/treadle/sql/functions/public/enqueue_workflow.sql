@@ -111,7 +111,7 @@ begin
             end if;
             if v_block ? 'signal' then
                 update treadle.jobs as job
-                set keeps = job.keeps | treadle.keeps_signal()
+                set flags = job.flags | treadle.flag_signal()
                 where job.id = any (v_added);
             end if;
             v_ids := v_ids || v_added;

@@ -3,7 +3,7 @@
 --
 -- Up to p_budget jobs are counted along the index: then exact is true. Of lanes with more jobs than that, workers keep the
 -- depth in treadle.depths (see count_depths.sql), and counted_at says when they counted it last. If no worker has, exact is
--- false and counted_at null: there are at least so many. The settings fix the plan, for the reasons given in claim_places.sql.
+-- false and counted_at null: there are at least so many. The settings fix the plan, for the reasons given in claim_jobs.sql.
 create or replace function treadle.find_depths(p_budget int default 50000)
 returns table (
     queue varchar, job_type varchar, priority int, depth bigint, exact boolean, counted_at timestamptz,

@@ -59,12 +59,12 @@ begin
     running as materialized (
         select distinct job.queue, job.job_type, job.partition
         from (
-            select job.queue, job.job_type, job.partition, job.keeps
+            select job.queue, job.job_type, job.partition, job.flags
             from treadle.jobs as job
             where job.status in ('claimed', 'running')
             limit c_running
         ) as job
-        where job.keeps & treadle.keeps_slots() <> 0
+        where job.flags & treadle.flag_limited() <> 0
     ),
     candidate as (
         (

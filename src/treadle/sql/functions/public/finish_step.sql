@@ -12,7 +12,7 @@ set enable_seqscan = off
 as $$
 begin
     update treadle.jobs as job
-    set keeps = job.keeps | treadle.keeps_steps(),
+    set flags = job.flags | treadle.flag_steps(),
         seen_at = clock_timestamp()
     where job.id = p_id
       and job.status in ('claimed', 'running')

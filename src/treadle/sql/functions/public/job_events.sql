@@ -40,7 +40,7 @@ begin
         select
             job.id, job.job_type, job.status, job.lease, coalesce(job.attempts, 0) as attempts, job.worker_id,
             coalesce(job.created_at, job.run_at) as created_at, job.claimed_at,
-            job.started_at, job.finished_at, job.last_error, job.keeps
+            job.started_at, job.finished_at, job.last_error, job.flags
         from treadle.jobs as job
         where job.id = p_id
     ),
@@ -73,7 +73,7 @@ begin
             select event.lease, event.phase, event.number, event.name, event.data, event.happened_at, event.attempt
             from treadle.events as event, job
             where event.job_id = p_id
-              and job.keeps & treadle.keeps_events() <> 0
+              and job.flags & treadle.flag_events() <> 0
               and event.number > p_number
             order by event.number
             limit p_limit

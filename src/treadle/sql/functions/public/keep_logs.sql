@@ -72,9 +72,9 @@ begin
       and line.number <= last.number - p_tail;
 
     update treadle.jobs as job
-    set keeps = job.keeps | treadle.keeps_logs()
+    set flags = job.flags | treadle.flag_logs()
     where job.id = any (v_claimed)
-      and job.keeps & treadle.keeps_logs() = 0;
+      and job.flags & treadle.flag_logs() = 0;
 
     perform treadle.announce(v_claimed, 'news');
     return query select unnest(v_claimed);

@@ -4,7 +4,6 @@ create or replace function treadle.next_due(
     p_job_types varchar[],
     p_queues varchar[] default null,
     p_sure boolean default false,
-    p_numbers boolean default false,
     p_answered bigint default null
 ) returns double precision
 language plpgsql
@@ -20,71 +19,59 @@ as $$
 declare
     c_long constant interval := '1 year';
     c_lanes constant int := 100;
-    v_last bigint;
+    v_last constant bigint := coalesce(pg_sequence_last_value('treadle.wake_clock'::regclass), 0);
     v_safe treadle.ticks;
-    v_searched bigint := 0;
-    v_lanes record;
+    v_lanes treadle.lane_range[];
+    v_listed record;
     v_next timestamptz;
 begin
     -- Only if workers were notified since the last call: an idle worker writes nothing. A client that does not understand
     -- the numbers of notifications (see notify_at_commit()) is not forgotten because of one that does.
     --
     -- Nor if another worker has just been notified: it finds all jobs that arrive until it calls this, too. p_answered is the number
-    -- of the notification that the caller itself has answered, 0 if it was for others; null: it does not know.
-    select clock.last_value into v_last from treadle.wake_clock as clock;
-    if (v_last > 1 or v_last = 1 and not p_numbers)
+    -- of the notification that the caller itself has answered, 0 if it was for others, -1 if it does not know which; null: it does
+    -- not understand numbers.
+    if (v_last > 1 or v_last = 1 and p_answered is null)
         and (
-            p_answered is null
-            or v_last = p_answered
+            coalesce(p_answered, -1) in (v_last, -1)
             or abs(extract(epoch from clock_timestamp()) * 1000000 - v_last) > 100000
         )
     then
-        perform setval('treadle.wake_clock', p_numbers::int);
+        perform setval('treadle.wake_clock', (p_answered is not null)::int);
     end if;
 
     -- To be sure that no job is left, also search below the floors: a job that was committed late may lie there.
-    if p_sure or not treadle.tick_is_fresh() then
+    if p_sure then
         v_safe := treadle.prepare_lanes(p_job_types, p_sure);
+    else
+        v_lanes := treadle.known_lanes(p_job_types, p_queues);
     end if;
 
-    if v_safe.xid is null then
-        select min(head.run_at), count(*)
-        into v_next, v_searched
-        from treadle.active_lanes(p_job_types, p_queues, c_lanes) as lane
-        left join lateral (
+    if v_lanes is null then
+        if v_safe.xid is null and not treadle.tick_is_fresh() then
+            v_safe := treadle.prepare_lanes(p_job_types);
+        end if;
+        v_listed := treadle.next_lanes(p_job_types, p_queues, v_safe, c_lanes, null, null, null, null, null);
+        v_lanes := v_listed.lanes;
+    end if;
+
+    while v_lanes <> '{}' loop
+        select least(v_next, min(head.run_at))
+        into v_next
+        from unnest(v_lanes) as range
+        cross join lateral (
             select job.run_at
-            from treadle.lane_jobs(
-                    row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane, lane.start
-                 ) as job
+            from treadle.lane_jobs(range.lane, range.start) as job
             order by job.run_at
             limit 1
-        ) as head
-            on true;
-    end if;
+        ) as head;
 
-    -- No lanes, or many.
-    if v_searched = 0 then
-        v_lanes := treadle.next_lanes(p_job_types, p_queues, v_safe, c_lanes, null, null, null, null, null);
-        while v_lanes.queues is not null loop
-            select least(v_next, min(head.run_at))
-            into v_next
-            from unnest(v_lanes.queues, v_lanes.job_types, v_lanes.partitions, v_lanes.starts)
-                as lane (queue, job_type, partition, start)
-            cross join lateral (
-                select job.run_at
-                from treadle.lane_jobs(
-                        row(lane.queue, lane.job_type, v_lanes.level, lane.partition)::treadle.lane, lane.start
-                     ) as job
-                order by job.run_at
-                limit 1
-            ) as head;
-
-            exit when v_next <= clock_timestamp();
-            v_lanes := treadle.next_lanes(
-                p_job_types, p_queues, v_safe, c_lanes, v_lanes.level, v_lanes.first, v_lanes.turn, v_lanes.step, v_lanes.place
-            );
-        end loop;
-    end if;
+        exit when v_listed is null or v_next <= clock_timestamp();
+        v_listed := treadle.next_lanes(
+            p_job_types, p_queues, v_safe, c_lanes, v_listed.level, v_listed.first, v_listed.turn, v_listed.step, v_listed.place
+        );
+        v_lanes := v_listed.lanes;
+    end loop;
 
     -- Idle lanes. A tick makes them active before their first job is due.
     select least(v_next, min(idle.next_run_at))
@@ -143,5 +130,5 @@ begin
 end
 $$;
 
-comment on function treadle.next_due(varchar[], varchar[], boolean, boolean, bigint)
+comment on function treadle.next_due(varchar[], varchar[], boolean, bigint)
     is 'For a worker that found no job: from now on it is notified of new ones. Returns the seconds until the next job of these types is due (0 or less: now), null if there is none.';

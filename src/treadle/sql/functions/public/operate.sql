@@ -59,7 +59,7 @@ begin
     for v_id in select distinct given.id from unnest(p_ids) as given (id) order by given.id loop
         if v_wait then
             begin
-                select job.status, job.job_type, job.queue, job.priority, job.run_at, job.keeps
+                select job.status, job.job_type, job.queue, job.priority, job.run_at, job.flags
                 into v_job
                 from treadle.jobs as job
                 where job.id = v_id
@@ -70,7 +70,7 @@ begin
             end;
         else
             -- Without an exception block: each would take a transaction id, and there may be millions of jobs.
-            select job.status, job.job_type, job.queue, job.priority, job.run_at, job.keeps
+            select job.status, job.job_type, job.queue, job.priority, job.run_at, job.flags
             into v_job
             from treadle.jobs as job
             where job.id = v_id
@@ -89,7 +89,7 @@ begin
         case p_action
             when 'retry' then
                 v_done := case
-                    when v_job.keeps & treadle.keeps_members() <> 0 and treadle.retry_workflow(v_id) > 0 then true
+                    when v_job.flags & treadle.flag_workflow() <> 0 and treadle.retry_workflow(v_id) > 0 then true
                     else treadle.retry_job(v_id)
                 end;
             when 'cancel' then

@@ -33,7 +33,7 @@ begin
           and job.status = p_status
           and job.finished_at >= p_after
           and job.finished_at < v_before
-          and job.keeps & treadle.keeps_part() = 0 -- deleted with the workflow
+          and job.flags & treadle.flag_member() = 0 -- deleted with the workflow
         order by job.finished_at
         limit p_limit
         for update skip locked
@@ -65,7 +65,7 @@ begin
         select job.id
         from treadle.jobs as job
         where job.ctid = any (v_places)
-          and job.keeps & treadle.keeps_members() <> 0
+          and job.flags & treadle.flag_workflow() <> 0
     );
     if v_workflows <> '{}' then
         v_parts := treadle.delete_members(v_workflows, p_limit);
@@ -73,7 +73,7 @@ begin
             select job.ctid
             from treadle.jobs as job
             where job.ctid = any (v_places)
-              and (job.keeps & treadle.keeps_members() = 0 or not treadle.has_members(job.id))
+              and (job.flags & treadle.flag_workflow() = 0 or not treadle.has_members(job.id))
         );
     end if;
 

@@ -16,7 +16,7 @@ begin
     with job as (
         update treadle.jobs as job
         set events_count = job.events_count + 1,
-            keeps = job.keeps | treadle.keeps_events()
+            flags = job.flags | treadle.flag_events()
         where job.id = p_id
           and (p_lease is null or job.lease = p_lease and job.status in ('claimed', 'running'))
           and (p_worker_id is null or job.worker_id = p_worker_id)

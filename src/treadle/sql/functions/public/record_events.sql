@@ -79,7 +79,7 @@ begin
     )
     update treadle.jobs as job
     set events_count = last.number,
-        keeps = job.keeps | treadle.keeps_events(),
+        flags = job.flags | treadle.flag_events(),
         -- A job with an event has started, and a reader of its events finds that before them (see start_jobs.sql).
         status = 'running',
         started_at = coalesce(job.started_at, last.began),

@@ -30,7 +30,7 @@ begin
         from gone
     ),
     member as (
-        select edge.effort, case when job.id is null then 'deleted' else treadle.outcome_of(job.status, job.keeps) end as outcome
+        select edge.effort, case when job.id is null then 'deleted' else treadle.outcome_of(job.status, job.flags) end as outcome
         from treadle.dependencies as edge
         left join treadle.jobs as job on job.id = edge.after_id
         where edge.job_id = p_id

@@ -39,10 +39,10 @@ begin
                     ) then job.unique_key
                 end,
                 expires_at = null,
-                keeps = job.keeps & ~treadle.keeps_skipped(),
+                flags = job.flags & ~treadle.flag_skipped(),
                 -- A step that waits for a signal begins to wait again.
                 holds = case
-                    when job.keeps & treadle.keeps_signal() <> 0
+                    when job.flags & treadle.flag_signal() <> 0
                         then job.holds & ~treadle.blocked_by_signal() | treadle.blocked_by_jobs()
                     else job.holds
                 end,

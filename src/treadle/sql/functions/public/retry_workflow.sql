@@ -11,7 +11,7 @@ begin
     from (
         select
             case
-                when job.keeps & treadle.keeps_members() <> 0 then treadle.retry_workflow(job.id) > 0 or treadle.retry_job(job.id)
+                when job.flags & treadle.flag_workflow() <> 0 then treadle.retry_workflow(job.id) > 0 or treadle.retry_job(job.id)
                 else treadle.retry_job(job.id)
             end as done
         from treadle.dependencies as edge

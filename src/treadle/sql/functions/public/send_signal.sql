@@ -23,21 +23,21 @@ begin
     where job.id = (
             -- Also of workflows that are part of it.
             with recursive part as (
-                select job.id, job.keeps
+                select job.id, job.flags
                 from treadle.jobs as job
                 where job.id = p_id
                 union all
-                select job.id, job.keeps
+                select job.id, job.flags
                 from part
                 join treadle.dependencies as edge on edge.job_id = part.id and edge.needs = 'member'
                 join treadle.jobs as job on job.id = edge.after_id
-                where part.keeps & treadle.keeps_members() <> 0
-                  and job.keeps & (treadle.keeps_members() | treadle.keeps_signal()) <> 0
+                where part.flags & treadle.flag_workflow() <> 0
+                  and job.flags & (treadle.flag_workflow() | treadle.flag_signal()) <> 0
             )
             select part.id
             from part
             join treadle.jobs as job on job.id = part.id
-            where part.keeps & treadle.keeps_signal() <> 0
+            where part.flags & treadle.flag_signal() <> 0
               and job.data ->> 'signal' = p_name
             order by part.id
             limit 1

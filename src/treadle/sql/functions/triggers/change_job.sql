@@ -1,6 +1,5 @@
 -- Before a job is changed, by whatever statement:
 --
--- - The key of an unfinished job cannot change: other jobs may be blocked behind it.
 -- - A claim by hand gets a new lease number, as those of claim_jobs() do: otherwise an earlier claim under the same worker's
 --   name would still be accepted. If the job was blocked behind its key, it no longer is: it unblocks the next when it ends.
 --   Its expiry and a unique key for pending jobs end, as with every claim.
@@ -19,17 +18,16 @@ declare
     v_listed boolean;
     v_now timestamptz;
 begin
-    if old.key is distinct from new.key and old.status in ('pending', 'claimed', 'running') then
-        raise exception 'the key of job % cannot be changed while it is %', old.id, old.status
-            using errcode = 'object_not_in_prerequisite_state',
-                  hint = 'Cancel it, and enqueue a new job with the other key.';
-    end if;
-
     if old.status = 'pending' and new.status in ('claimed', 'running') and new.lease = old.lease then
         new.lease := old.lease + 1;
         new.holds := new.holds & ~treadle.blocked_by_key();
         new.unique_key := case when old.unique_while is null then new.unique_key end;
         new.expires_at := null;
+    end if;
+
+    -- The statement that ended it may have counted that: see job_ended().
+    if old.finished_at is not null and new.flags & treadle.flag_member() <> 0 then
+        new.flags := new.flags | treadle.flag_counting();
     end if;
 
     if new.status in ('completed', 'failed', 'cancelled') then
@@ -90,19 +88,18 @@ begin
 end
 $$;
 
-comment on function treadle.change_job() is 'Trigger: guards the key of a job, sets finished_at, and places a job that becomes claimable at or above the floor of its lane.';
+comment on function treadle.change_job() is 'Trigger: sets finished_at of a job, and places a job that becomes claimable at or above the floor of its lane.';
 
--- The condition only leaves out what every job goes through: a claim, reports of its worker, and its completion. PostgreSQL
--- parses it again for every UPDATE of jobs, so it is one short condition for all of the above (measured: with an exact
--- condition for each of them, the UPDATE of a claim takes a quarter longer).
+-- The condition leaves out what every job goes through: a claim, reports of its worker, and its completion. PostgreSQL parses it
+-- again for every UPDATE, so it is one short condition for all of the above: see job_ended.sql. That a status and finished_at
+-- agree is checked by valid_status.
 create or replace trigger change_job
-    before update on treadle.jobs
+    before update of status, holds, attempts, max_attempts, run_at, queue, job_type, priority, partition, finished_at
+    on treadle.jobs
     for each row
     when (
-        new.status = 'pending'
-        or old.finished_at is not null
-        or (new.status in ('completed', 'failed', 'cancelled')) <> (new.finished_at is not null)
-        or old.key is distinct from new.key
-        or old.status = 'pending' and new.lease = old.lease
+        old.finished_at is not null
+        or new.finished_at is null
+        and (new.status <> all ('{claimed,running}'::text[]) or old.status = 'pending' and new.lease = old.lease)
     )
     execute function treadle.change_job();

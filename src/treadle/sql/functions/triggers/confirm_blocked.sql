@@ -1,6 +1,6 @@
 -- At commit of a job that was inserted blocked: checks that there still is a job that will unblock it.
 --
--- Every unfinished job of the key that is not blocked unblocks another one when it finishes (unblock_next). The one that
+-- Every unfinished job of the key that is not blocked unblocks another one when it finishes (job_ended). The one that
 -- this job relies on may have finished since, in a transaction that could not see this one. So this trigger takes a share
 -- lock on any job of the key that is unfinished and not blocked: the transaction that finishes that job then waits for this
 -- commit, and sees this job. If no such row can be locked at once, that job may just be finishing. Then this job is

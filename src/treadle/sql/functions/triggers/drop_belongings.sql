@@ -20,21 +20,21 @@ begin
     delete from treadle.events as event
     using old_jobs as job
     where event.job_id = job.id
-      and job.keeps & treadle.keeps_events() <> 0;
+      and job.flags & treadle.flag_events() <> 0;
 
     delete from treadle.logs as line
     using old_jobs as job
     where line.job_id = job.id
-      and job.keeps & treadle.keeps_logs() <> 0;
+      and job.flags & treadle.flag_logs() <> 0;
 
     delete from treadle.steps as step
     using old_jobs as job
     where step.job_id = job.id
-      and job.keeps & treadle.keeps_steps() <> 0;
+      and job.flags & treadle.flag_steps() <> 0;
 
     -- A workflow that somebody has deleted: its jobs are on their own. First this, which waits for transactions that
     -- add jobs to it.
-    if exists (select from old_jobs as job where job.keeps & treadle.keeps_members() <> 0) then
+    if exists (select from old_jobs as job where job.flags & treadle.flag_workflow() <> 0) then
         delete from treadle.workflows as workflow
         using old_jobs as job
         where workflow.id = job.id;
@@ -47,11 +47,11 @@ begin
         delete from treadle.dependencies as edge
         using old_jobs as job
         where edge.job_id = job.id
-          and job.keeps & treadle.keeps_dependencies() <> 0
+          and job.flags & treadle.flag_dependencies() <> 0
         returning edge.after_id, edge.needs
     )
     update treadle.jobs as job
-    set keeps = job.keeps & ~treadle.keeps_part()
+    set flags = job.flags & ~(treadle.flag_member() | treadle.flag_counting())
     from dropped
     where job.id = dropped.after_id
       and dropped.needs = 'member';

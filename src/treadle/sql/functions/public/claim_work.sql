@@ -1,21 +1,21 @@
--- claim_jobs() for workers, with only the columns that they need.
+-- claim_jobs() for workers, with only the columns that they need. If p_listen and it finds fewer jobs than it may claim, the last row
+-- has only the column due: what next_due() returns then.
 create or replace function treadle.claim_work(
     p_worker_id varchar,
     p_job_types varchar[],
     p_batch_size int,
-    p_queues varchar[]
+    p_queues varchar[],
+    p_listen boolean default false,
+    p_answered bigint default null
 ) returns table (
     id uuid, lease bigint, job_type varchar, data text, attempts int, max_attempts int, crashes int, queue varchar,
     priority int, key varchar, checkpoint text, created double precision, origin text,
-    headers text
+    headers text, due double precision
 )
 language plpgsql
-set enable_seqscan = off
-set enable_tidscan = on
-set plan_cache_mode = force_generic_plan
 as $$
 declare
-    v_places tid[];
+    v_found int;
 begin
     -- Jobs that may no longer have to wait for others. What is older is left to the tick, so that what an open snapshot keeps is not
     -- read each time. Not in claim_jobs(): the transaction of its caller may stay open, and nobody else could decide until it ends.
@@ -27,17 +27,20 @@ begin
         perform treadle.advance_waiting(1000);
     end if;
 
-    v_places := treadle.claim_places(p_worker_id, p_job_types, p_batch_size, p_queues);
     return query
     select
         job.id, job.lease, job.job_type, job.data::text, job.attempts, job.max_attempts, job.crashes, job.queue,
         job.priority, job.key, job.checkpoint::text, date_part('epoch', coalesce(job.created_at, job.run_at)), job.origin::text,
-        job.headers::text
-    from treadle.jobs as job
-    where job.ctid = any (v_places)
-    order by job.priority desc, job.run_at, job.id;
+        job.headers::text, null::double precision
+    from treadle.claim_jobs(p_worker_id, p_job_types, p_batch_size, p_queues) as job;
+    get diagnostics v_found = row_count;
+
+    if p_listen and v_found < p_batch_size then
+        due := treadle.next_due(p_job_types, p_queues, p_answered => p_answered);
+        return next;
+    end if;
 end
 $$;
 
-comment on function treadle.claim_work(varchar, varchar[], int, varchar[])
-    is 'claim_jobs() with the columns that a worker needs.';
+comment on function treadle.claim_work(varchar, varchar[], int, varchar[], boolean, bigint)
+    is 'claim_jobs() with the columns that a worker needs, and next_due() if it may be the last claim for now.';

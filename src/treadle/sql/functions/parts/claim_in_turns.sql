@@ -1,0 +1,139 @@
+-- The claim of lanes that are limited, fair or aged, or that are too many to be read at once; also of whatever an ordinary claim
+-- (claim_jobs) may have missed. Returns the ids of the jobs.
+--
+-- Usually all lanes of the job types are read at once. If there are more (known_lanes), next_lanes() returns v_few of one
+-- priority, then c_lanes at a time: the lanes take turns, and the oldest job of those is claimed first. If they have no jobs, they
+-- become idle at once, without waiting for a tick, so that the next claim does not search them again.
+--
+-- The settings fix the plan: with stale statistics the planner would read the whole table. Since there is only one plan, it
+-- is cached.
+create or replace function treadle.claim_in_turns(
+    p_worker_id varchar,
+    p_job_types varchar[],
+    p_wanted int,
+    p_queues varchar[]
+) returns uuid[]
+language plpgsql
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_indexscan = on
+set enable_nestloop = on
+set enable_tidscan = on
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+    c_lanes constant int := 100;
+    -- A claim takes several jobs of few of them, which costs less than one job of each; but not too many under a limit.
+    v_few constant int := least(c_lanes, greatest(12, p_wanted / 10));
+    v_now constant timestamptz := clock_timestamp();
+    v_running xid[] := treadle.running_transactions();
+    v_safe treadle.ticks; -- for safe_floor(); null: every floor can be trusted
+    v_lanes treadle.lane_range[]; -- null: they are read in turns
+    v_limited constant boolean := exists (select from treadle.limit_targets);
+    v_limits boolean := false; -- for jobs that run or start
+    v_opened treadle.lane_range[];
+    v_fair varchar[];
+    v_aging record; -- how long jobs have to wait, and how many of a hundred claims begin with them
+    v_aged treadle.lane_range[];
+    v_turn int := 1;
+    v_first int;
+    v_next record;
+    v_ids uuid[];
+    v_claimed uuid[] := '{}';
+begin
+    if not treadle.tick_is_fresh() then
+        v_safe := treadle.prepare_lanes(p_job_types);
+    end if;
+    if v_safe.xid is null then
+        v_lanes := treadle.known_lanes(p_job_types, p_queues);
+    end if;
+
+    if v_limited then
+        v_opened := treadle.opened_lanes(p_job_types, p_queues, v_now);
+        select
+            coalesce(bool_or(not rule.fair and rule.when_full is null), false),
+            array_agg(target.job_type) filter (where rule.fair and rule.period is null)
+        into v_limits, v_fair
+        from treadle.limit_targets as target
+        join treadle.limits as rule on rule.name = target.name;
+        select rule.period, rule.amount
+        into v_aging
+        from treadle.limits as rule
+        where rule.fair
+          and rule.period is not null;
+        if v_safe.xid is null and random() * 100 < v_aging.amount then
+            v_aged := treadle.aged_lanes(v_now - v_aging.period, coalesce(v_lanes, treadle.low_lanes(p_job_types, p_queues)));
+            if v_aged <> '{}' then
+                v_claimed := treadle.claim_lanes(
+                    p_worker_id, v_now, v_running, p_wanted, v_aged, v_limits, v_fair, v_now - v_aging.period
+                );
+            end if;
+        end if;
+        if v_lanes is not null and v_opened <> '{}' then
+            v_lanes := array(
+                select range
+                from unnest(v_lanes || v_opened) as range
+                order by (range.lane).priority desc
+            );
+        end if;
+    end if;
+
+    loop
+        exit when cardinality(v_claimed) = p_wanted;
+
+        if v_lanes is not null then
+            v_first := 1;
+            for v_last in 1 .. cardinality(v_lanes) loop
+                continue when ((v_lanes[v_last + 1]).lane).priority = ((v_lanes[v_first]).lane).priority;
+                v_claimed := v_claimed || treadle.claim_lanes(
+                    p_worker_id, v_now, v_running, p_wanted - cardinality(v_claimed), v_lanes[v_first : v_last], v_limits, v_fair,
+                    p_wait => v_claimed = '{}'
+                );
+                exit when cardinality(v_claimed) = p_wanted;
+                v_first := v_last + 1;
+            end loop;
+        else
+            v_next := treadle.next_lanes(p_job_types, p_queues, v_safe, v_few, null, null, null, null, null);
+            loop
+                -- Before them, the opened lanes of a higher or the same priority.
+                while v_turn <= cardinality(v_opened)
+                    and (v_next.lanes is null or ((v_opened[v_turn]).lane).priority >= v_next.level)
+                    and cardinality(v_claimed) < p_wanted
+                loop
+                    v_claimed := v_claimed || treadle.claim_lanes(
+                        p_worker_id, v_now, v_running, p_wanted - cardinality(v_claimed), v_opened[v_turn : v_turn], true
+                    );
+                    v_turn := v_turn + 1;
+                end loop;
+                exit when v_next.lanes is null or cardinality(v_claimed) = p_wanted;
+
+                v_ids := treadle.claim_lanes(
+                    p_worker_id, v_now, v_running, p_wanted - cardinality(v_claimed), v_next.lanes, v_limits, v_fair,
+                    p_wait => v_claimed = '{}'
+                );
+                v_claimed := v_claimed || v_ids;
+                exit when cardinality(v_claimed) = p_wanted;
+                if v_ids = '{}' and v_safe.xid is null then
+                    perform treadle.make_idle(v_next.ids, v_now);
+                end if;
+                v_next := treadle.next_lanes(
+                    p_job_types, p_queues, v_safe, case when v_ids = '{}' then c_lanes else v_few end,
+                    v_next.level, v_next.first, v_next.turn, v_next.step, v_next.place
+                );
+            end loop;
+        end if;
+
+        -- What looks like a lock may be something else: try all rows.
+        exit when v_claimed <> '{}' or v_running = '{}';
+        v_running := '{}';
+    end loop;
+
+    return v_claimed;
+end
+$$;
+
+comment on function treadle.claim_in_turns(varchar, varchar[], int, varchar[])
+    is 'Claims up to p_wanted due jobs of lanes that are limited, fair, aged or many, and returns their ids.';

@@ -1,0 +1,5 @@
+create or replace function treadle.flag_steps() returns smallint
+language sql immutable parallel safe
+return 4::smallint;
+
+comment on function treadle.flag_steps() is 'The bit of jobs.flags that says: this job has steps.';

@@ -1,6 +1,0 @@
--- A statement that ends jobs and counts them for their workflows inverts it, which tells the trigger that it need not.
-create or replace function treadle.keeps_counted() returns smallint
-language sql immutable parallel safe
-return 2048::smallint;
-
-comment on function treadle.keeps_counted() is 'The bit of jobs.keeps that a statement inverts which counts the end of a job itself. Its value means nothing.';

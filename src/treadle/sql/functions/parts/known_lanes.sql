@@ -1,0 +1,94 @@
+-- The lanes that a search reads, each from its floor on, the highest priority first: active, not paused or parked. Null if there
+-- are more than c_lanes, or if the floors cannot be trusted: then the search needs next_lanes().
+--
+-- A session keeps them between its searches, in a setting of its own. They are valid until the next tick, which looks for late
+-- commits below the floors, and until a lane becomes active (note_lane_change). Both move a clock that is a part of the key, but
+-- just before their change is visible. So what was read is not kept before the last tick is visible, nor within a second after
+-- a lane has changed. If a commit takes even longer, the next tick makes up for it.
+--
+-- A part of claims and of next_due(), whose settings fix the plan.
+create or replace function treadle.known_lanes(p_job_types varchar[], p_queues varchar[]) returns treadle.lane_range[]
+language plpgsql
+as $$
+declare
+    c_lanes constant int := 100;
+    -- The name has the number of the schema's table in it.
+    c_kept constant text := 'treadle' || '.lanes_' || 'treadle.lanes'::regclass::oid;
+    v_ticked bigint;
+    v_changed bigint;
+    v_key text;
+    v_kept text;
+    v_many boolean;
+    v_lanes treadle.lane_range[];
+begin
+    -- Before the floors are read, in a statement of its own: see tick_is_fresh().
+    v_ticked := pg_sequence_last_value('treadle.tick_clock'::regclass);
+    if abs(coalesce(v_ticked, 0) - extract(epoch from clock_timestamp()) * 1000000) > 800000 then
+        if (treadle.prepare_lanes(p_job_types)).xid is not null then
+            return null;
+        end if;
+        v_ticked := pg_sequence_last_value('treadle.tick_clock'::regclass);
+    end if;
+
+    v_changed := coalesce(pg_sequence_last_value('treadle.lane_clock'::regclass), 0);
+    v_key := concat_ws(' ', v_ticked, v_changed, p_job_types, p_queues) || E'\n';
+    v_kept := current_setting(c_kept, true);
+    if starts_with(v_kept, v_key) and treadle.is_read_committed() then
+        return substr(v_kept, length(v_key) + 1)::treadle.lane_range[];
+    end if;
+
+    with listed as materialized (
+        select lane.queue, lane.job_type, lane.priority, lane.partition
+        from treadle.lanes as lane
+        where lane.job_type = any (p_job_types)
+          and lane.idle_xid is null
+          and lane.parked_name is null
+        limit c_lanes + 1
+    )
+    select
+        (select count(*) > c_lanes from listed),
+        array_agg(row(shown.lane, coalesce(bound.floor, '-infinity'))::treadle.lane_range)
+    into v_many, v_lanes
+    from (
+        select row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane as lane
+        from (
+            -- A lane may be listed more than once until the next tick.
+            select distinct listed.priority, listed.job_type, listed.queue, listed.partition
+            from listed
+            where (select count(*) from listed) <= c_lanes
+              and (p_queues is null or listed.queue = any (p_queues))
+              and (
+                    not (select exists (select from treadle.pauses))
+                    or not exists (
+                        select
+                        from treadle.pauses as pause
+                        where pause.job_type in (listed.job_type, '')
+                          and pause.queue in (listed.queue, '')
+                    )
+              )
+            order by listed.priority desc
+        ) as lane
+    ) as shown
+    left join lateral treadle.lane_floor(shown.lane) as bound on true;
+
+    if v_many then
+        return null;
+    end if;
+
+    v_lanes := coalesce(v_lanes, '{}');
+    if treadle.is_read_committed()
+        and abs(extract(epoch from clock_timestamp()) * 1000000 - v_changed) > 1000000
+        and exists (
+            select
+            from (select tick.ticked_at from treadle.ticks as tick order by tick.xid desc limit 1) as last
+            where last.ticked_at > to_timestamp(v_ticked / 1000000.0) - interval '300 milliseconds'
+        )
+    then
+        perform set_config(c_kept, v_key || v_lanes::text, false);
+    end if;
+    return v_lanes;
+end
+$$;
+
+comment on function treadle.known_lanes(varchar[], varchar[])
+    is 'The active lanes of these job types, with the time at which the search of each starts; null if there are too many, or if the floors cannot be trusted.';

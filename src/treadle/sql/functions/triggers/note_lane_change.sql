@@ -1,0 +1,32 @@
+-- At commit of a transaction that has made a lane active, or paused or resumed one: sessions that keep their lanes between
+-- claims read them again (known_lanes). At commit, so that it is visible a moment later.
+--
+-- Runs with the rights of its owner: at commit, the current role may be any.
+create or replace function treadle.note_lane_change() returns trigger
+language plpgsql
+security definer
+as $$
+begin
+    perform setval('treadle.lane_clock', (extract(epoch from clock_timestamp()) * 1000000)::bigint);
+    return null;
+end
+$$;
+
+comment on function treadle.note_lane_change() is 'Trigger: at commit, notes that a claim may have more lanes to search, or fewer.';
+
+drop trigger if exists note_active_lane on treadle.lanes;
+
+create constraint trigger note_active_lane
+    after insert or update on treadle.lanes
+    deferrable initially deferred
+    for each row
+    when (new.idle_xid is null and new.parked_name is null)
+    execute function treadle.note_lane_change();
+
+drop trigger if exists note_pause on treadle.pauses;
+
+create constraint trigger note_pause
+    after insert or delete on treadle.pauses
+    deferrable initially deferred
+    for each row
+    execute function treadle.note_lane_change();
