@@ -190,8 +190,8 @@ MUTANTS = [
     Mutant(
         "what only locked a lane does not keep it from being remembered",
         f"{FUNCTIONS}/triggers/register_lanes.sql",
-        "            v_lockers := array(select lock.transactionid from pg_locks as lock where lock.transactionid = any (v_lockers));\n",
-        "            null;\n",
+        "select lock.transactionid from pg_locks as lock where lock.transactionid = any (v_lockers)",
+        "select unnest(v_lockers)",
         test("queue/seen_lanes", "test_a_lane_that_two_sessions_have_listed_is_remembered_when_the_tick_has_merged_it"),
     ),
 ]

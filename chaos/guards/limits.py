@@ -325,8 +325,8 @@ MUTANTS = [
     Mutant(
         "what a session has counted cannot be forged",
         MAKE_ROOM,
-        "if (v_known[4] = md5(v_secret || concat_ws(' ', pg_backend_pid(), v_known[1], v_known[2], v_known[3]))) is not true then",
-        "if false then",
+        "concat_ws(' ', pg_backend_pid(), v_known[1], v_known[2], v_known[3]))) is not true then",
+        "v_known[1])) is null and false then",
         test("db/roles/enqueue", "test_the_enqueue_role_cannot_forge_how_many_jobs_wait"),
     ),
 ]
