@@ -2,6 +2,33 @@
 
 CREATE SCHEMA treadle;
 
+CREATE TYPE treadle.enqueue_options AS (
+	priority integer,
+	queue character varying,
+	run_at timestamp with time zone,
+	delay interval,
+	key character varying,
+	max_attempts integer,
+	weight integer,
+	partition text,
+	headers jsonb,
+	expires interval,
+	expires_at timestamp with time zone,
+	keys character varying[],
+	partitions text[],
+	unique_keys character varying[],
+	unique_while character varying,
+	period interval,
+	per_period integer,
+	on_conflict character varying[],
+	latest interval,
+	all_or_none boolean,
+	after jsonb,
+	workflow jsonb
+);
+
+COMMENT ON TYPE treadle.enqueue_options IS 'The options of enqueue_with_options(), which describes them.';
+
 CREATE TYPE treadle.lane AS (
 	queue character varying,
 	job_type character varying,
@@ -21,6 +48,8 @@ COMMENT ON TYPE treadle.lane_range IS 'The jobs of a lane that are due at start 
 COMMENT ON FUNCTION treadle.add_counts(p_one bigint[], p_other bigint[]) IS 'Adds two histograms.';
 
 COMMENT ON FUNCTION treadle.add_dependencies(p_ids uuid[], p_after jsonb) IS 'Notes which jobs these new ones wait for.';
+
+COMMENT ON FUNCTION treadle.add_jobs(p_job_type character varying, p_data text[], p_options treadle.enqueue_options) IS 'Enqueues jobs with options, for enqueue_with_options() and workflows.';
 
 COMMENT ON FUNCTION treadle.add_members(p_ids uuid[], p_workflow jsonb) IS 'Makes new jobs part of a workflow.';
 
@@ -212,7 +241,7 @@ COMMENT ON COLUMN treadle.jobs.origin IS 'Where the job comes from, if a schedul
 
 COMMENT ON COLUMN treadle.jobs.headers IS 'Named strings that are stored with the job, for middleware: for example, the context of a trace. Null if there are none.';
 
-COMMENT ON FUNCTION treadle.change_unique_jobs(p_job treadle.jobs, p_data text[], p_nths integer[], p_unique character varying[], p_ids uuid[], p_on_conflict character varying[], p_latest interval, p_partitions text[]) IS 'Changes pending jobs as on_conflict says.';
+COMMENT ON FUNCTION treadle.change_unique_jobs(p_job treadle.jobs, p_data text[], p_partitions character varying[], p_options treadle.enqueue_options, p_nths integer[], p_unique character varying[], p_ids uuid[]) IS 'Changes pending jobs as on_conflict says.';
 
 COMMENT ON FUNCTION treadle.channel(p_kind text) IS 'The name of the channel to LISTEN to: "work" (jobs to claim, or to stop), "ends" (the ids of jobs that finished) or "news" (the ids of jobs with new events or progress).';
 
@@ -223,6 +252,8 @@ COMMENT ON FUNCTION treadle.check_ended(p_id uuid, p_past uuid, p_limit integer)
 COMMENT ON FUNCTION treadle.check_identity() IS 'Trigger: guards the key and the partition of a job.';
 
 COMMENT ON FUNCTION treadle.check_job(p_max_attempts integer, p_headers jsonb) IS 'Raises an exception if a job cannot have these options.';
+
+COMMENT ON FUNCTION treadle.check_options(p_data text[], p_options treadle.enqueue_options) IS 'The options of jobs with their defaults; raises an exception if jobs cannot have them.';
 
 COMMENT ON FUNCTION treadle.check_waiting(p_ids uuid[], p_past uuid) IS 'Decides what these jobs wait for. Returns those that are locked.';
 
@@ -338,17 +369,15 @@ COMMENT ON FUNCTION treadle.enqueue_jobs(p_job_type character varying, p_data te
 
 COMMENT ON FUNCTION treadle.enqueue_occurrences(p_due jsonb) IS 'Enqueues the jobs of schedules that are due. Returns what was done for which schedule.';
 
-COMMENT ON FUNCTION treadle.enqueue_per_period(p_job treadle.jobs, p_data text[], p_unique character varying[], p_keys character varying[], p_period interval, p_per_period integer, p_partitions text[]) IS 'Enqueues as many jobs as each unique key allows per period, and returns the latest job for the others.';
-
-COMMENT ON FUNCTION treadle.enqueue_planned(p_options jsonb, p_data text[], p_after jsonb, p_workflow jsonb) IS 'Enqueues jobs with the options of a JSON object.';
+COMMENT ON FUNCTION treadle.enqueue_per_period(p_job treadle.jobs, p_data text[], p_partitions character varying[], p_options treadle.enqueue_options) IS 'Enqueues as many jobs as each unique key allows per period, and returns the latest job for the others.';
 
 COMMENT ON FUNCTION treadle.enqueue_schedule(p_schedule treadle.schedules, p_times timestamp with time zone[], p_missed timestamp with time zone[]) IS 'Enqueues the jobs of a schedule for these times, and notes the times that were missed. Returns the number of jobs.';
 
 COMMENT ON FUNCTION treadle.enqueue_unique(p_job_type character varying, p_unique character varying, p_data jsonb, p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_key character varying, p_max_attempts integer) IS 'Enqueues one job, unless there is an unfinished one of its type with the same p_unique; then returns the id of that one.';
 
-COMMENT ON FUNCTION treadle.enqueue_unless_exists(p_job treadle.jobs, p_data text[], p_unique character varying[], p_keys character varying[], p_on_conflict character varying[], p_latest interval, p_partitions text[]) IS 'Enqueues jobs whose unique key no other job has, and returns or changes the others.';
+COMMENT ON FUNCTION treadle.enqueue_unless_exists(p_job treadle.jobs, p_data text[], p_partitions character varying[], p_options treadle.enqueue_options) IS 'Enqueues jobs whose unique key no other job has, and returns or changes the others.';
 
-COMMENT ON FUNCTION treadle.enqueue_with_options(p_job_type character varying, p_data text[], p_unique character varying[], p_while character varying, p_period interval, p_per_period integer, p_on_conflict character varying[], p_latest interval, p_all_or_none boolean, p_expires interval, p_expires_at timestamp with time zone, p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_keys character varying[], p_max_attempts integer, p_partitions text[], p_weight integer, p_after jsonb, p_workflow jsonb, p_headers jsonb) IS 'Enqueues one job per element of p_data (JSON texts), with unique keys or expiry. Returns for each the id, whether it is new, and whether an existing job was changed; no row if max_pending is reached.';
+COMMENT ON FUNCTION treadle.enqueue_with_options(p_job_type character varying, p_data text[], p_options jsonb) IS 'Enqueues one job per element of p_data (JSON texts), with the options of a JSON object, such as {"unique_keys": ["acme"], "delay": "10 minutes"}. Returns for each the id, whether it is new, and whether an existing job was changed; no row if max_pending is reached.';
 
 COMMENT ON FUNCTION treadle.enqueue_workflow(p_name character varying, p_blocks jsonb, p_options jsonb) IS 'Enqueues the jobs of a workflow in their order, and the workflow. Returns their ids, at last that of the workflow; only the id of a job that does not exist, with null, if one waits for it.';
 
@@ -450,7 +479,7 @@ COMMENT ON FUNCTION treadle.id_at(p_moment timestamp with time zone) IS 'The fir
 
 COMMENT ON FUNCTION treadle.id_digits(p_search text) IS 'The digits of a search text that may be the first or last ones of an id; else null.';
 
-COMMENT ON FUNCTION treadle.insert_jobs(p_job treadle.jobs, p_data text[], p_keys character varying[], p_nths integer[], p_unique character varying[], p_partitions text[]) IS 'Inserts jobs for enqueue_with_options(), except those whose unique key another job has.';
+COMMENT ON FUNCTION treadle.insert_jobs(p_job treadle.jobs, p_data text[], p_keys character varying[], p_partitions character varying[], p_nths integer[], p_unique character varying[]) IS 'Inserts jobs, except those whose unique key another job has.';
 
 CREATE SEQUENCE treadle.awaited
     START WITH 0
@@ -597,6 +626,8 @@ COMMENT ON FUNCTION treadle.park_lanes(p_now timestamp with time zone, p_lanes t
 COMMENT ON FUNCTION treadle.partition_of(p_parts character varying[], p_data jsonb, p_given jsonb) IS 'The partition of a job: the values of these arguments, or those that are given instead.';
 
 COMMENT ON FUNCTION treadle.partition_parts(p_job_type character varying, p_queue character varying) IS 'By which arguments the limits of a job type and queue tell jobs apart; null if they have none.';
+
+COMMENT ON FUNCTION treadle.partitions_of(p_job_type character varying, p_queue character varying, p_data text[], p_given text[]) IS 'The partitions of jobs that are to be enqueued, if they have any.';
 
 COMMENT ON FUNCTION treadle.pause(p_job_type character varying, p_queue character varying, p_actor text, p_reason text) IS 'Stops claims of this job type in this queue (null: any). Claimed jobs continue. Returns false if it was paused already.';
 
@@ -1458,6 +1489,14 @@ ALTER TABLE ONLY treadle.pruned ALTER COLUMN reached SET STATISTICS 0;
 
 COMMENT ON TABLE treadle.pruned IS 'Up to which finished_at workers have deleted finished jobs: they go on from there. See prune_jobs().';
 
+CREATE TABLE treadle.seal (
+    only_row boolean DEFAULT true NOT NULL,
+    secret uuid DEFAULT gen_random_uuid() NOT NULL,
+    CONSTRAINT seal_only_row_check CHECK (only_row)
+);
+
+COMMENT ON TABLE treadle.seal IS 'A secret of this schema: settings of sessions that are sealed with it are our own.';
+
 CREATE TABLE treadle.spans (
     step integer NOT NULL,
     job_type character varying(50) NOT NULL,
@@ -1787,6 +1826,9 @@ ALTER TABLE ONLY treadle.pruned
 
 ALTER TABLE ONLY treadle.schedules
     ADD CONSTRAINT schedules_pkey PRIMARY KEY (name);
+
+ALTER TABLE ONLY treadle.seal
+    ADD CONSTRAINT seal_pkey PRIMARY KEY (only_row);
 
 ALTER TABLE ONLY treadle.spans
     ADD CONSTRAINT spans_pkey PRIMARY KEY (step, job_type, queue, at);

@@ -56,7 +56,7 @@ MUTANTS = [
     Mutant(
         "a new job is not placed at a floor that is ahead of the clock",
         f"{FUNCTIONS}/triggers/register_lanes.sql",
-        "              and bound.floor <= clock_timestamp()\n",
+        " and bound.floor <= clock_timestamp()",
         "",
         test("queue/server_clock", "test_a_job_enqueued_after_a_jump_is_claimed_at_once"),
     ),

@@ -105,7 +105,7 @@ MUTANTS = [
     ),
     Mutant(
         "a job that does not exist is refused",
-        f"{FUNCTIONS}/public/enqueue_with_options.sql",
+        f"{FUNCTIONS}/parts/add_jobs.sql",
         "        where not exists (select from treadle.jobs as job where job.id = each.id)\n",
         "        where false\n",
         test(PLAIN, "test_a_job_that_does_not_exist_is_refused_and_the_transaction_goes_on"),

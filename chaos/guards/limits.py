@@ -241,8 +241,8 @@ MUTANTS = [
     Mutant(
         "what a session has counted is undone with its jobs",
         MAKE_ROOM,
-        "                false\n            );",
-        "                true\n            );",
+        "v_sealed))), false\n",
+        "v_sealed))), true\n",
         test("queue/max_pending", "test_a_large_bound_is_not_counted_for_each_job"),
     ),
     Mutant(
@@ -335,5 +335,12 @@ MUTANTS = [
         "                for v_nth in 1 .. cardinality(p_names) loop\n",
         "                for v_nth in 1 .. 0 loop\n",
         test("queue/limit_races", "test_a_claim_that_stays_open_keeps_only_the_limits_of_its_jobs"),
+    ),
+    Mutant(
+        "what a session has counted cannot be forged",
+        MAKE_ROOM,
+        "concat_ws(' ', pg_backend_pid(), v_known[1], v_known[2], v_known[3]))) is not true then",
+        "v_known[1])) is null and false then",
+        test("db/roles/enqueue", "test_the_enqueue_role_cannot_forge_how_many_jobs_wait"),
     ),
 ]

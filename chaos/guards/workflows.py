@@ -7,7 +7,7 @@ WATCH = f"{FUNCTIONS}/parts/watch_member.sql"
 FIND = f"{FUNCTIONS}/parts/find_workflow.sql"
 SIGNAL = f"{FUNCTIONS}/public/send_signal.sql"
 JOB_ENDED = f"{FUNCTIONS}/triggers/job_ended.sql"
-ENQUEUE = f"{FUNCTIONS}/public/enqueue_with_options.sql"
+ENQUEUE = f"{FUNCTIONS}/parts/add_jobs.sql"
 
 RACES = "queue/workflow_races"
 BATCHES = "app/batches"
@@ -209,7 +209,7 @@ MUTANTS = [
     Mutant(
         "jobs are added in READ COMMITTED transactions only",
         ENQUEUE,
-        "        if p_workflow -> 'is_new' is null and not treadle.is_read_committed() then\n",
+        "        if p_options.workflow -> 'is_new' is null and not treadle.is_read_committed() then\n",
         "        if false then\n",
         test(RACES, "test_jobs_are_added_in_read_committed_transactions_only"),
     ),
@@ -230,8 +230,8 @@ MUTANTS = [
     Mutant(
         "only what a workflow adds by itself may exceed max_pending",
         ENQUEUE,
-        "        v_bounded := v_bounded and not v_workflow.has_plan;\n",
-        "        v_bounded := false;\n",
+        "        v_has_plan := v_workflow.has_plan;\n",
+        "        v_has_plan := true;\n",
         test("app/max_pending", "test_jobs_that_are_added_to_a_workflow_count"),
     ),
 ]

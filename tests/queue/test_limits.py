@@ -29,11 +29,7 @@ def limit(connection: Rows, amount: int | None, seconds: float | None = None, **
 
 def enqueue(connection: Rows, count: int = 1, tenant: str = "acme", **options: Any) -> None:
     data = [json.dumps({"tenant": tenant, "nth": nth}) for nth in range(count)]
-    names = "".join(f", p_{name} => %({name})s" for name in options)
-    connection.execute(
-        f"select enqueue_with_options('sync', %(data)s{names})",
-        {"data": data, **options},
-    )
+    connection.execute("select enqueue_with_options('sync', %s, %s)", [data, json.dumps(options)])
 
 
 def claim(connection: Rows, count: int = 10, worker: str = "w", types: str = "{sync}") -> list[Any]:

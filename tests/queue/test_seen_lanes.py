@@ -123,6 +123,15 @@ def test_a_forged_memory_loses_no_job(connect: Connect) -> None:
     assert len(connection.execute("select from claim_job_batch('w', '{a, b}')").fetchall()) == 2
 
 
+def test_an_insert_after_an_enqueue_lists_its_lane(connect: Connect) -> None:
+    connection = connect()
+    see(connection)
+    with connection.transaction():
+        connection.execute("select enqueue('a')")
+        connection.execute("insert into jobs (job_type) values ('b')")
+    assert one(connection, ACTIVE) == 2
+
+
 @pytest.mark.parametrize("level", [IsolationLevel.REPEATABLE_READ, IsolationLevel.SERIALIZABLE])
 def test_a_session_with_older_snapshots_adds_a_lane_once(connect: Connect, level: IsolationLevel) -> None:
     connection = connect(autocommit=False)

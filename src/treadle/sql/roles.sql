@@ -58,9 +58,9 @@ grant execute on function
     treadle.enqueue_unless_exists,
     treadle.change_unique_jobs,
     treadle.enqueue_per_period,
+    treadle.add_jobs, treadle.check_options,
     treadle.insert_jobs,
-    treadle.partition_parts,
-    treadle.partition_of,
+    treadle.partition_parts, treadle.partition_of, treadle.partitions_of,
     treadle.make_room, -- (owner)
     treadle.check_job,
     treadle.wake_workers, -- (owner)
@@ -131,8 +131,10 @@ grant execute on function
     treadle.enqueue_jobs,
     treadle.enqueue_unique, -- (owner)
     treadle.enqueue_with_options, -- (owner)
-    treadle.partition_parts,
-    treadle.partition_of,
+    treadle.add_jobs, treadle.check_options,
+    treadle.enqueue_unless_exists, treadle.change_unique_jobs, treadle.enqueue_per_period,
+    treadle.insert_jobs,
+    treadle.partition_parts, treadle.partition_of, treadle.partitions_of,
     treadle.make_room, -- (owner)
     treadle.check_job,
     treadle.new_id,
@@ -197,7 +199,7 @@ grant execute on function
     treadle.retry_workflow, treadle.recount_workflow, treadle.flag_watched, treadle.flag_dependencies, treadle.flag_inputs, treadle.flag_workflow,
     treadle.flag_counting, treadle.unblock_next, treadle.note_completed_members, treadle.flag_signal, treadle.blocked_by_signal, treadle.add_members, treadle.add_workflow,
     treadle.find_workflow, treadle.settle_workflows, treadle.roll_up_workflow, treadle.roll_up_workflows, treadle.report_workflow,
-    treadle.watch_member, treadle.failed_member, treadle.why_skipped, treadle.carry_out_plan, treadle.enqueue_planned, treadle.begin_signals,
+    treadle.watch_member, treadle.failed_member, treadle.why_skipped, treadle.carry_out_plan, treadle.begin_signals,
     treadle.end_signal, treadle.cancel_members, treadle.delete_members,
     -- what a worker writes about its jobs
     treadle.start_job,

@@ -126,6 +126,40 @@ create table treadle.pruned (
 
 comment on table treadle.pruned is 'Up to which finished_at workers have deleted finished jobs: they go on from there. See prune_jobs().';
 
+create type treadle.enqueue_options as (
+    -- of each job
+    priority      int,
+    queue         varchar,
+    run_at        timestamptz,
+    delay         interval,
+    key           varchar,
+    max_attempts  int,
+    weight        int,
+    partition     text,
+    headers       jsonb,
+    expires       interval,
+    expires_at    timestamptz,
+
+    -- lists, with one element for each job
+    keys          varchar[],
+    partitions    text[],
+    unique_keys   varchar[],
+
+    -- what is unique, and what happens to a job that exists
+    unique_while  varchar,
+    period        interval,
+    per_period    int,
+    on_conflict   varchar[],
+    latest        interval,
+    all_or_none   boolean,
+
+    -- what they wait for, and are part of
+    after         jsonb,
+    workflow      jsonb
+);
+
+comment on type treadle.enqueue_options is 'The options of enqueue_with_options(), which describes them.';
+
 create table treadle.unique_periods (
     job_type   varchar(50) not null,
     unique_key varchar(200) not null,
@@ -633,6 +667,16 @@ comment on column treadle.limit_holders.weight is 'The sum of the weights.';
 comment on column treadle.limit_holders.found is 'How many of the jobs still used the limit when that was last checked.';
 comment on column treadle.limit_holders.full_at is 'For a limit per period: when all of its burst can be used again.';
 comment on column treadle.limit_holders.closed_until is 'A job was told to wait until then.';
+
+-- With it make_room() seals what a session remembers. No role has the right to read it.
+create table treadle.seal (
+    only_row boolean primary key default true check (only_row),
+    secret   uuid not null default gen_random_uuid()
+);
+
+comment on table treadle.seal is 'A secret of this schema: settings of sessions that are sealed with it are our own.';
+
+insert into treadle.seal default values;
 
 create table treadle.limit_openings (
     opens_at timestamptz not null,
