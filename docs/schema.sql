@@ -197,7 +197,7 @@ CREATE TABLE treadle.jobs (
     headers jsonb,
     CONSTRAINT valid_status CHECK (
 CASE
-    WHEN (finished_at IS NULL) THEN ((status)::text = ANY ('{pending,claimed,running}'::text[]))
+    WHEN (finished_at IS NULL) THEN ((status)::text = ANY ('{pending,claimed,running,completed,failed,cancelled}'::text[]))
     ELSE ((status)::text = ANY ('{completed,failed,cancelled}'::text[]))
 END)
 )
@@ -297,7 +297,7 @@ COMMENT ON FUNCTION treadle.count_span(p_status character varying, p_lane treadl
 
 COMMENT ON FUNCTION treadle.count_statuses(p_most integer) IS 'How many jobs there are by status, and how many are blocked: exact, or as workers counted them at counted_at. Pending jobs: see find_depths().';
 
-COMMENT ON FUNCTION treadle.decide_check(p_check bigint, p_ids uuid[], p_ended boolean, p_past uuid, p_limit integer) IS 'Decides about the jobs of a row of dependency_checks, and deletes it, or leaves what is left.';
+COMMENT ON FUNCTION treadle.decide_check(p_check bigint, p_ids uuid[], p_ended boolean, p_past uuid, p_limit integer) IS 'Decides about jobs that wait for others, or that others wait for; what is left is a row of dependency_checks.';
 
 COMMENT ON FUNCTION treadle.declare_limits(p_limits jsonb) IS 'Declares the limits of a worker''s code.';
 
@@ -463,8 +463,6 @@ COMMENT ON FUNCTION treadle.has_attempts_left(p_attempts integer, p_max_attempts
 
 COMMENT ON FUNCTION treadle.has_digits(p_id uuid, p_digits text) IS 'Whether an id begins or ends with these digits.';
 
-COMMENT ON FUNCTION treadle.has_members(p_id uuid) IS 'Whether jobs of a workflow exist.';
-
 COMMENT ON FUNCTION treadle.has_payload_index(p_path text[]) IS 'Whether an index for searches by this path in payloads exists.';
 
 COMMENT ON FUNCTION treadle.has_room(p_name character varying, p_key character varying, p_now timestamp with time zone) IS 'Whether a limit has room for one more job.';
@@ -589,6 +587,10 @@ COMMENT ON FUNCTION treadle.next_lane(p_lane treadle.lane, p_lockers xid[], OUT 
 
 COMMENT ON FUNCTION treadle.next_lanes(p_job_types character varying[], p_queues character varying[], p_safe treadle.ticks, p_lanes integer, INOUT level bigint, INOUT first integer, INOUT turn bigint, INOUT step integer, INOUT place bigint, OUT lanes treadle.lane_range[], OUT ids bigint[]) IS 'The active lanes of these job types that a claim searches next, with the time at which the search of each starts.';
 
+COMMENT ON FUNCTION treadle.next_opening(p_job_types character varying[], p_queues character varying[]) IS 'When a limit may have room for the first job of these types that waits for it.';
+
+COMMENT ON FUNCTION treadle.next_work(p_worker_id character varying, p_job_types character varying[], p_queues character varying[], p_declared character varying[]) IS 'For a worker that sleeps: the seconds until there is something to do (0 or less: now), such as a job, a schedule that is due or a job that expires; null: nothing is known. It writes nothing.';
+
 COMMENT ON FUNCTION treadle.normalise_error(p_error text, p_worker_id text, OUT exception text, OUT message text) IS 'The class of the exception and the message of an error, in which numbers, ids, strings, paths and times are replaced. Errors for which it returns the same are one group.';
 
 COMMENT ON FUNCTION treadle.note_clock_jump(p_before timestamp with time zone, p_after timestamp with time zone) IS 'Notes that the server''s clock shows p_after where it should show p_before. Returns false if that was noted already.';
@@ -637,7 +639,7 @@ COMMENT ON FUNCTION treadle.prepare_lanes(p_job_types character varying[], p_sur
 
 COMMENT ON FUNCTION treadle.prune_error_groups(p_keep interval, p_limit integer) IS 'Deletes groups of errors that were not seen for p_keep. Returns how many. Workers call it every minute.';
 
-COMMENT ON FUNCTION treadle.prune_jobs(p_status character varying, p_age interval, p_limit integer, p_after timestamp with time zone, OUT pruned integer, OUT reached timestamp with time zone) IS 'Deletes up to p_limit jobs that finished with p_status more than p_age ago. Returns how many, and the time that it reached.';
+COMMENT ON FUNCTION treadle.prune_jobs(p_status character varying, p_age interval, p_limit integer, p_after timestamp with time zone, OUT pruned integer, OUT reached timestamp with time zone) IS 'Deletes up to p_limit jobs that finished with p_status more than p_age ago. With p_after null, goes on where the last such call stopped. Returns how many, and the time that it reached.';
 
 COMMENT ON FUNCTION treadle.prune_schedules(p_limit integer) IS 'Deletes schedules that were retired a month ago, and the record of times that are a month old. Returns the number of times.';
 
@@ -669,7 +671,7 @@ COMMENT ON FUNCTION treadle.register_worker(p_worker_id character varying, p_lea
 
 COMMENT ON FUNCTION treadle.release_job(p_id uuid, p_delay interval, p_lease bigint, p_worker_id character varying) IS 'Gives a claimed job back without using an attempt: to its old place, or due after p_delay. Returns false if the claim is lost.';
 
-COMMENT ON FUNCTION treadle.renew_workers(p_worker_ids character varying[], p_lease interval) IS 'Renews the leases of workers; call it again before p_lease has passed.';
+COMMENT ON FUNCTION treadle.renew_workers(p_worker_ids character varying[], p_lease interval, p_asleep boolean) IS 'Renews the leases of workers; call it again before p_lease has passed. p_asleep: they claim nothing before the next call.';
 
 COMMENT ON FUNCTION treadle.reopen_limit(p_name character varying) IS 'After a limit was changed: lanes that are parked for it are searched again.';
 
@@ -785,8 +787,6 @@ COMMENT ON FUNCTION treadle.tick_is_fresh() IS 'Whether the last tick is recent 
 
 COMMENT ON FUNCTION treadle.time_buckets() IS 'The upper bounds of the histograms of waiting and run times, in seconds.';
 
-COMMENT ON FUNCTION treadle.try_check(p_check bigint, p_ids uuid[], p_ended boolean, p_past uuid, p_limit integer) IS 'Decides about the jobs of a row of dependency_checks; after an error, it is tried again later.';
-
 COMMENT ON FUNCTION treadle.unblock_next(p_id uuid, p_key character varying) IS 'When a job with a key has ended: unblocks the oldest blocked job of the key.';
 
 COMMENT ON FUNCTION treadle.use_stored(p_job_ids uuid[], p_stored_ids uuid[]) IS 'Records that each of these jobs uses the stored object beside it until the job is deleted. Returns the objects that do not exist.';
@@ -895,7 +895,6 @@ CREATE TABLE treadle.dependency_checks (
     jobs uuid[] NOT NULL,
     ended boolean NOT NULL,
     past uuid,
-    later boolean DEFAULT false NOT NULL,
     error text
 )
 WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0');
@@ -905,18 +904,15 @@ ALTER TABLE ONLY treadle.dependency_checks ALTER COLUMN look_at SET STATISTICS 0
 ALTER TABLE ONLY treadle.dependency_checks ALTER COLUMN jobs SET STATISTICS 0;
 ALTER TABLE ONLY treadle.dependency_checks ALTER COLUMN ended SET STATISTICS 0;
 ALTER TABLE ONLY treadle.dependency_checks ALTER COLUMN past SET STATISTICS 0;
-ALTER TABLE ONLY treadle.dependency_checks ALTER COLUMN later SET STATISTICS 0;
 ALTER TABLE ONLY treadle.dependency_checks ALTER COLUMN error SET STATISTICS 0;
 
-COMMENT ON TABLE treadle.dependency_checks IS 'Jobs that were enqueued to wait, or have ended, or were retried: at commit, what this means for jobs that wait is decided. What could not be decided then stays here, for the next claim or tick.';
+COMMENT ON TABLE treadle.dependency_checks IS 'What could not be decided at commit (see dependency_requests), for the next claim or tick.';
 
 COMMENT ON COLUMN treadle.dependency_checks.look_at IS 'Not before. What could not be decided is looked at after all others.';
 
 COMMENT ON COLUMN treadle.dependency_checks.ended IS 'These have ended, or were retried, and others may wait for them. False: these wait for others.';
 
 COMMENT ON COLUMN treadle.dependency_checks.past IS 'Those that they wait for have ended up to this one; or, if they have ended, those that wait for them were looked at up to this one. Null: none is known.';
-
-COMMENT ON COLUMN treadle.dependency_checks.later IS 'Not at commit: another transaction has to end first.';
 
 COMMENT ON COLUMN treadle.dependency_checks.error IS 'Why it could not be decided: it is tried again later.';
 
@@ -928,6 +924,17 @@ ALTER TABLE treadle.dependency_checks ALTER COLUMN id ADD GENERATED ALWAYS AS ID
     NO MAXVALUE
     CACHE 1
 );
+
+CREATE UNLOGGED TABLE treadle.dependency_requests (
+    jobs uuid[] NOT NULL,
+    ended boolean NOT NULL,
+    past uuid
+);
+ALTER TABLE ONLY treadle.dependency_requests ALTER COLUMN jobs SET STATISTICS 0;
+ALTER TABLE ONLY treadle.dependency_requests ALTER COLUMN ended SET STATISTICS 0;
+ALTER TABLE ONLY treadle.dependency_requests ALTER COLUMN past SET STATISTICS 0;
+
+COMMENT ON TABLE treadle.dependency_requests IS 'Jobs that were enqueued to wait, or have ended, or were retried: at commit, what this means for jobs that wait is decided. Always empty.';
 
 CREATE TABLE treadle.deployments (
     version text NOT NULL,
@@ -1473,6 +1480,15 @@ COMMENT ON COLUMN treadle.pauses.job_type IS 'Empty: every type.';
 
 COMMENT ON COLUMN treadle.pauses.queue IS 'Empty: every queue.';
 
+CREATE TABLE treadle.pruned (
+    status character varying(20) NOT NULL,
+    reached timestamp with time zone NOT NULL
+);
+ALTER TABLE ONLY treadle.pruned ALTER COLUMN status SET STATISTICS 0;
+ALTER TABLE ONLY treadle.pruned ALTER COLUMN reached SET STATISTICS 0;
+
+COMMENT ON TABLE treadle.pruned IS 'Up to which finished_at workers have deleted finished jobs: they go on from there. See prune_jobs().';
+
 CREATE TABLE treadle.seal (
     only_row boolean DEFAULT true NOT NULL,
     secret uuid DEFAULT gen_random_uuid() NOT NULL,
@@ -1668,6 +1684,7 @@ CREATE TABLE treadle.workers (
     started_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     seen_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     lease interval,
+    asleep_at timestamp with time zone,
     stuck_since timestamp with time zone,
     stuck_kind character varying(20),
     stuck_job uuid,
@@ -1690,6 +1707,8 @@ COMMENT ON COLUMN treadle.workers.process_types IS 'Those of its job types that 
 COMMENT ON COLUMN treadle.workers.children IS 'How many jobs run in child processes at once; concurrency is for the other jobs.';
 
 COMMENT ON COLUMN treadle.workers.lease IS 'How long the worker may go without renewing before other workers get its jobs; null for heartbeats by hand.';
+
+COMMENT ON COLUMN treadle.workers.asleep_at IS 'When it fell asleep, without jobs; its lease is long meanwhile. Null: it is awake. See renew_workers().';
 
 COMMENT ON COLUMN treadle.workers.stuck_since IS 'When its event loop last ran, if that is some seconds ago although its lease is renewed. Null: it runs. See report_stuck().';
 
@@ -1801,6 +1820,9 @@ ALTER TABLE ONLY treadle.occurrences
 
 ALTER TABLE ONLY treadle.pauses
     ADD CONSTRAINT pauses_pkey PRIMARY KEY (job_type, queue);
+
+ALTER TABLE ONLY treadle.pruned
+    ADD CONSTRAINT pruned_pkey PRIMARY KEY (status, reached);
 
 ALTER TABLE ONLY treadle.schedules
     ADD CONSTRAINT schedules_pkey PRIMARY KEY (name);
@@ -1946,7 +1968,7 @@ CREATE INDEX idx_workflows_open ON treadle.workflows USING btree (id) WHERE is_o
 
 CREATE TRIGGER change_job BEFORE UPDATE OF status, holds, attempts, max_attempts, run_at, queue, job_type, priority, partition, finished_at ON treadle.jobs FOR EACH ROW WHEN (((old.finished_at IS NOT NULL) OR ((new.finished_at IS NULL) AND (((new.status)::text <> ALL ('{claimed,running}'::text[])) OR (((old.status)::text = 'pending'::text) AND (new.lease = old.lease)))))) EXECUTE FUNCTION treadle.change_job();
 
-CREATE CONSTRAINT TRIGGER check_at_commit AFTER INSERT ON treadle.dependency_checks DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((NOT new.later)) EXECUTE FUNCTION treadle.check_at_commit();
+CREATE CONSTRAINT TRIGGER check_at_commit AFTER INSERT ON treadle.dependency_requests DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION treadle.check_at_commit();
 
 CREATE TRIGGER check_identity BEFORE UPDATE OF key, partition ON treadle.jobs FOR EACH ROW EXECUTE FUNCTION treadle.check_identity();
 

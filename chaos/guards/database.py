@@ -118,8 +118,8 @@ MUTANTS = [
     Mutant(
         "a claim by hand gets a new lease number",
         f"{FUNCTIONS}/triggers/change_job.sql",
-        "        or old.status = 'pending' and new.lease = old.lease\n",
-        "",
+        " or old.status = 'pending' and new.lease = old.lease)",
+        ")",
         test("queue/by_hand", "test_a_claim_by_hand_under_the_same_name_moves_the_lease"),
     ),
 ]

@@ -101,9 +101,23 @@ MUTANTS = [
     Mutant(
         "the end of a job opens its limits",
         f"{FUNCTIONS}/triggers/job_ended.sql",
-        "        perform treadle.note_openings(old.queue, old.job_type, old.partition);\n",
-        "        null;\n",
+        "    if v_flags & treadle.flag_opening() <> 0 and old.status in ('claimed', 'running') then\n",
+        "    if false then\n",
         test("queue/limits", "test_a_lane_that_waits_is_parked_and_opened_again"),
+    ),
+    Mutant(
+        "the ends of jobs that are completed together open their limits",
+        f"{FUNCTIONS}/public/complete_jobs.sql",
+        "    if v_flags & treadle.flag_limited() <> 0 then\n",
+        "    if false then\n",
+        test("queue/job_ended", "test_completions_note_the_openings_of_their_limits_together"),
+    ),
+    Mutant(
+        "jobs that are completed together open their limits without a call of the trigger for each",
+        f"{FUNCTIONS}/public/complete_jobs.sql",
+        "~(treadle.flag_opening() | treadle.flag_counting())",
+        "~treadle.flag_counting()",
+        test("queue/job_ended", "test_completions_note_the_openings_of_their_limits_together"),
     ),
     Mutant(
         "a claimed job is marked if it uses a limit",

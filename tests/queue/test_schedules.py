@@ -260,6 +260,18 @@ def declare(connection: Connection[Any], digest: str, expression: str = "0 * * *
     return list(found[0])
 
 
+def test_schedules_of_workers_that_sleep_are_not_retired(connection: Connection[Any]) -> None:
+    connection.execute("select register_worker('w', '10 s', '{a}'), renew_workers('{w}', '2 hours', true)")
+    declare(connection, "one")
+    connection.execute("update schedules set declared_at = declared_at - interval '20 minutes'")
+    connection.execute("update workers set asleep_at = asleep_at - interval '19 minutes'")
+    declare(connection, "two", name="other")
+    assert connection.execute("select count(*) from schedules where retired_at is null").fetchone() == (2,)
+    connection.execute("select renew_workers('{w}', '10 s')")
+    declare(connection, "two", name="other")
+    assert connection.execute("select name from schedules where retired_at is null").fetchall() == [("other",)]
+
+
 def renew(connection: Connection[Any], digest: str) -> list[str]:
     rows = json.dumps([{"name": "hourly", "digest": digest}])
     found = connection.execute("select declare_schedules(%s)", [rows]).fetchone()

@@ -43,7 +43,7 @@ begin
     end if;
     perform setval(seqrelid, seqstart, false) from pg_sequence join pg_class on oid = seqrelid
     where relnamespace = 'treadle'::regnamespace
-        and relname not in ('tick_clock', 'wake_clock', 'awaited', 'watched', 'lane_epoch');
+      and relname not in ('tick_clock', 'wake_clock', 'awaited', 'watched', 'lane_epoch');
     perform nextval('treadle.lane_epoch'); -- some lanes were deleted without their trigger
     perform setval(name, 0)
     from unnest('{{treadle.tick_clock, treadle.wake_clock, treadle.awaited, treadle.watched}}'::text[]) as name;

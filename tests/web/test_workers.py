@@ -91,6 +91,30 @@ def test_a_worker_without_a_heartbeat_does_not_look_alive(
     assert workers(viewer)[0]["state"] == "silent"
 
 
+def test_a_worker_that_sleeps_is_shown_as_asleep(
+    app: Treadle, viewer: Browser, queue: JobQueue, connection: Connection[Any]
+) -> None:
+    register(connection)
+    queue.enqueue("a")
+    connection.execute("select renew_workers('{w1}', '2 hours', true)")
+    # It sends no heartbeats, and wakes after an hour.
+    connection.execute("update workers set seen_at = seen_at - interval '61 minutes'")
+    page = viewer.get("/workers").text
+    assert "asleep" in page
+    assert "no heartbeat" not in page
+    (worker,) = workers(viewer)
+    assert (worker["state"], worker["alive"]) == ("asleep", True)
+    assert worker["asleep_at"]
+    assert "asleep" in viewer.get("/").text
+    current = overview(app.database)
+    assert "1 asleep" in second_line(current, 200).plain
+    assert str(worker_row(current.workers[0], current.at)[-1]) == "asleep"
+    assert [lane.served for lane in current.lanes] == [True]
+    assert 'treadle_workers{state="asleep"} 1' in exposition(metrics(app.database))
+    connection.execute("select renew_workers('{w1}', '10 s')")
+    assert workers(viewer)[0]["state"] == "alive"
+
+
 def test_lost_workers_are_shown_for_a_day_with_what_became_of_their_jobs(
     app: Treadle, viewer: Browser, queue: JobQueue, connection: Connection[Any]
 ) -> None:

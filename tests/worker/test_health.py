@@ -8,15 +8,18 @@ import urllib.request
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from chaos.proxy import Proxy
 
 from tests.support.commands import run_treadle
 from tests.support.workers import QUICK, WorkerProgram, until, worker_process
-from treadle.worker import health
+from treadle.words.clock import now
+from treadle.worker import health, supervisor
 from treadle.worker.health import Answer, HealthServer
+from treadle.worker.job_slots import JobSlots
+from treadle.worker.options import WorkerOptions
 
 GET = b"GET /live HTTP/1.1\r\nHost: x\r\n\r\n"
 
@@ -168,6 +171,25 @@ def test_a_worker_is_ready_while_it_renews_its_lease(url: str, tmp_path: Path) -
             until(lambda: probe(port, "/ready")[0] == 200)
     finally:
         proxy.close()
+
+
+def test_a_worker_that_sleeps_is_ready() -> None:
+    """It does not renew its lease."""
+
+    async def body() -> list[int]:
+        looks_after = supervisor.Supervisor("tests.support.handlers:app", 1, WorkerOptions(), "info", "text")
+        slots = JobSlots.create(1)
+        worker = supervisor.WorkerProcess(cast(Any, None), slots)
+        worker.worker_id, slots.pulse, slots.renewed_at = "w", now(), now() - 60
+        looks_after._processes.add(worker)
+        looks_after._enforcing = asyncio.create_task(asyncio.sleep(0))
+        found = []
+        for slots.asleep in (False, True):
+            found.append((await looks_after.routes["/ready"]()).status)
+        slots.close()
+        return found
+
+    assert asyncio.run(body()) == [503, 200]
 
 
 def test_a_worker_is_alive_and_not_ready_while_it_waits_for_the_database(tmp_path: Path) -> None:

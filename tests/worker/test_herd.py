@@ -15,7 +15,7 @@ from tests.support.workers import auntil, auntil_waiting, running_worker
 from treadle import Job, Treadle
 from treadle.db.query import Query
 from treadle.db.reconnecting import ReconnectingConnection
-from treadle.worker import Worker, claimer, notifications
+from treadle.worker import Worker, claimer, notifications, sleeper
 from treadle.worker.keeper import Keeper
 
 pytestmark = pytest.mark.fresh_database
@@ -105,6 +105,31 @@ def test_a_worker_says_which_notification_it_has_answered(app: Treadle, monkeypa
             for _ in range(2):  # the first notification of a new database has no number
                 assert await (await hello.aenqueue()).aresult(30) == "hello"
             await auntil(lambda: max(answered, default=0) > 1)
+        await app.aclose()
+
+    asyncio.run(body())
+
+
+def test_a_job_wakes_one_of_the_workers_that_sleep(app: Treadle, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sleeper, "AFTER_SECONDS", 0.5)
+    monkeypatch.setattr(sleeper, "CHECK_SECONDS", 0.05)
+    # They were not heard for longer than an awake worker may be silent.
+    monkeypatch.setattr(notifications, "FORGET_SECONDS", 3.0)
+
+    @app.job
+    async def hello() -> str:
+        return "hello"
+
+    async def body() -> None:
+        async with workers(app, 4) as started:
+            assert await (await hello.aenqueue()).aresult(30) == "hello"  # the first notification wakes all
+            await auntil(lambda: all(each.sleeper.asleep for each in started))
+            await asyncio.sleep(3.5)
+            monkeypatch.setattr(sleeper, "AFTER_SECONDS", 3600.0)
+            assert await (await hello.aenqueue()).aresult(30) == "hello"
+            await asyncio.sleep(4 * claimer.RECHECK_SECONDS[0])
+            # On a busy machine it may take so long that another one looks.
+            assert 1 <= sum(not each.sleeper.asleep for each in started) <= 2
         await app.aclose()
 
     asyncio.run(body())

@@ -50,6 +50,31 @@ def test_a_lease_counts_from_before_its_renewal_was_sent(url: str, connect: Conn
     asyncio.run(body())
 
 
+def test_the_lease_of_a_worker_that_sleeps_is_renewed_once(url: str, connect: Connect) -> None:
+    connection = connect()
+    row = "select extract(epoch from lease)::int, asleep_at is not null, seen_at from workers"
+
+    async def body() -> None:
+        keeper, slots = Keeper(url, "treadle", timedelta(seconds=1), 3), JobSlots.create(1)
+        slots.asleep = True
+        keeper.workers["me"] = slots
+        renewing = asyncio.create_task(keeper.renew())
+        await auntil(lambda: connection.execute(row).fetchone())
+        before = connection.execute(row).fetchone()
+        assert before
+        assert before[:2] == (7200, True)
+        await asyncio.sleep(1)  # three renewals
+        assert connection.execute(row).fetchone() == before
+        slots.asleep = False
+        await auntil(lambda: (connection.execute(row).fetchone() or ())[:2] == (1, False))
+        renewing.cancel()
+        await asyncio.gather(renewing, return_exceptions=True)
+        await keeper.close()
+        slots.close()
+
+    asyncio.run(body())
+
+
 def test_a_renewal_that_fails_is_tried_again(
     url: str, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

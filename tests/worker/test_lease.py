@@ -81,6 +81,10 @@ def test_the_handlers_are_stopped_once_until_the_lease_is_renewed() -> None:
             slots.renewed_at = now() - age
             await lease.check()
             assert (lease.fenced, len(fenced)) == (stopped, times)
+        # Asleep, it has no lease to lose, and stops without a warning.
+        slots.asleep = True
+        await lease.check()
+        assert not lease.fenced
         slots.close()
 
     asyncio.run(body())

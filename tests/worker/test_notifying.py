@@ -45,8 +45,8 @@ class Receiver:
         (NOW, "0", False),
         (f"{NOW} - 1000000", "0", True),
         (f"{NOW} + 1000000", "0", True),
-        ("0", "9 seconds", True),
-        ("0", "11 seconds", False),
+        ("0", "119 seconds", True),
+        ("0", "121 seconds", False),
     ],
     ids=[
         "a worker waits",
@@ -70,6 +70,15 @@ def test_when_workers_are_woken(connect: Connect, last: str, due: str, rings: bo
         f"select setval('wake_clock', {last}), wake_workers(clock_timestamp() + interval '{due}')".encode()
     )
     assert receiver.received() == []
+
+
+def test_a_job_that_is_due_before_a_sleeping_worker_looks_wakes_it(connect: Connect) -> None:
+    """Also if the session remembers that the lane is active."""
+    receiver, connection = Receiver(connect, "work"), connect()
+    for n, (delay, rings) in enumerate([("59 s", True), ("119 s", True), ("121 s", False)] * 2):
+        connection.execute(b"select setval('wake_clock', 0)")
+        connection.execute("select enqueue('a', p_delay => %s)", [delay])
+        assert receiver.received() == [""] * rings, (n, delay)
 
 
 def requests(connection: Connection[Any]) -> int:

@@ -186,6 +186,8 @@ def worker_row(worker: WorkerRow, now: datetime) -> list[str | Text]:
         if worker.stuck
         else Text("; ".join(describe_stopped(each, now) for each in worker.stopped_children), style="red")
         if worker.stopped_children
+        else "asleep"
+        if worker.state == "asleep"
         else ", ".join(map(printable, worker.job_types or ["manual claims"])),
     ]
 

@@ -7,16 +7,19 @@ one arrived.
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
-from typing import Any
 
 import psycopg
-from psycopg import AsyncConnection, sql
+from psycopg import sql
 
+from treadle.db.own_connection import OwnAsyncConnection
 from treadle.db.queries import worker as worker_queries
-from treadle.db.reconnecting import UNAVAILABLE, open_connection, reconnect_delay
+from treadle.db.query import Query, Result
+from treadle.db.reconnecting import UNAVAILABLE, Abandonable, DatabaseUnavailable, open_connection, reconnect_delay
 from treadle.db.runner import arun
 from treadle.db.url import CONNECT_SECONDS, hosts
+
+# How long a query may take.
+ANSWER_SECONDS = 10.0
 
 
 class Listener:
@@ -25,12 +28,14 @@ class Listener:
         self._schema = schema
         self._kind = kind
         self._name = name
-        self._connection: AsyncConnection[Any] | None = None
+        self._connection: OwnAsyncConnection | None = None
         self._seconds = 5 + CONNECT_SECONDS * hosts(url)
-        self._reset = False
+        self._ended = asyncio.Event()
         self.received = received
         self.listening = asyncio.Event()
         self.works = False
+        self.lost: Callable[[], None] = lambda: None
+        """Called when the connection has ended."""
 
     async def run(self) -> None:
         """Listen until cancelled."""
@@ -40,7 +45,7 @@ class Listener:
                 # Not wait_for(): before Python 3.12 it loses a cancellation that arrives together with the connection,
                 # and a worker that is stopped at that moment would listen forever.
                 async with asyncio.timeout(self._seconds):
-                    self._connection = await open_connection(self._url, self._name)
+                    self._connection = await open_connection(self._url, self._name, kind=Abandonable)
                 # Those that arrive together with the answer to "listen".
                 self._connection.add_notify_handler(lambda notification: self.received(notification.payload))
                 channel = await arun(self._connection, worker_queries.get_channel(self._kind), self._schema)
@@ -57,36 +62,54 @@ class Listener:
                 if self._connection is not None:
                     self._connection.pgconn.finish()
                     self._connection = None
+                self.lost()
 
     def reset(self) -> None:
         """Reconnect: a probe did not arrive."""
-        self._reset = True
+        self._ended.set()
 
-    async def _receive(self, connection: AsyncConnection[Any]) -> None:
+    async def ask(self, query: Query[Result]) -> Result:
+        """Run a query on the connection that listens. A reply shows that notifications can arrive; without one, the
+        listener reconnects. Only one query at a time."""
+        connection = self._connection
+        if connection is None or not self.listening.is_set():
+            raise DatabaseUnavailable("not connected")
+        connection.answer_seconds = ANSWER_SECONDS
+        try:
+            asyncio.get_running_loop().remove_reader(connection.fileno())
+            found = await arun(connection, query, self._schema)
+        except BaseException as error:
+            self.reset()
+            if isinstance(error, UNAVAILABLE):
+                raise DatabaseUnavailable(str(error)) from error
+            raise
+        self._read_from(connection)
+        return found
+
+    async def _receive(self, connection: OwnAsyncConnection) -> None:
         """Until a reset. The connection is read as soon as there is something to read: waiting for each notification
         with the driver's notifies() takes four times as long, and every worker receives each of them."""
-        loop, broken = asyncio.get_running_loop(), asyncio.Event()
-        descriptor, pgconn = connection.fileno(), connection.pgconn
+        self._ended.clear()
+        self._read_from(connection)
+        try:
+            await self._ended.wait()
+        finally:
+            if not connection.closed:
+                asyncio.get_running_loop().remove_reader(connection.fileno())
+        if connection.broken:
+            raise psycopg.OperationalError("the connection was closed")
+
+    def _read_from(self, connection: OwnAsyncConnection) -> None:
+        loop, descriptor, pgconn = asyncio.get_running_loop(), connection.fileno(), connection.pgconn
 
         def read() -> None:
             try:
                 pgconn.consume_input()
             except psycopg.Error:
                 loop.remove_reader(descriptor)
-                broken.set()
+                self._ended.set()
             while notification := pgconn.notifies():
                 self.received(notification.extra.decode(errors="replace"))
 
-        self._reset = False
         loop.add_reader(descriptor, read)
         read()  # what the driver has received and not yet looked at
-        try:
-            while not self._reset and not broken.is_set():
-                # With a timeout, so that a reset is noticed.
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(1):
-                        await broken.wait()
-        finally:
-            loop.remove_reader(descriptor)
-        if broken.is_set():
-            raise psycopg.OperationalError("the connection was closed")

@@ -148,12 +148,13 @@ def _finished(totals: Sequence[TypeTotals]) -> list[Metric]:
 def _workers(workers: Sequence[WorkerRow]) -> list[Metric]:
     slots = sum(each.concurrency or 0 for each in workers if each.alive)
     found = Counter(each.state for each in workers)
-    states = [Sample({"state": state}, found[state]) for state in ("alive", "stuck", "silent", "lost")]
+    states = [Sample({"state": state}, found[state]) for state in ("alive", "asleep", "stuck", "silent", "lost")]
     return [
         Metric(
             "treadle_workers",
             "gauge",
-            "Worker processes: alive, stuck (the event loop does not run), silent (no heartbeat), or lost lately.",
+            "Worker processes: alive, asleep (without work), stuck (the event loop does not run), silent (no "
+            "heartbeat), or lost lately.",
             states,
         ),
         _one("treadle_worker_slots", "How many jobs the live workers run at once.", slots),

@@ -45,7 +45,7 @@ class WorkerRow(NamedTuple):
     started_at: datetime
     seen_at: datetime
     alive: bool
-    """Its lease is renewed. It may be stuck."""
+    """Its lease is valid. It may be stuck or asleep."""
     lost_at: datetime | None
     """When it was declared lost and its jobs were recovered."""
     holds: int
@@ -53,8 +53,8 @@ class WorkerRow(NamedTuple):
     initial_concurrency: int | None = None
     """What it was started with."""
     state: str = "alive"
-    """`alive`; `stuck`: its lease is renewed, but its event loop does not run; `silent`: its lease was not renewed in
-    time; `lost`: it was declared lost."""
+    """`alive`; `asleep`: it has no jobs, and sends no heartbeats until there are some; `stuck`: its lease is renewed,
+    but its event loop does not run; `silent`: its lease was not renewed in time; `lost`: it was declared lost."""
     running: int = 0
     """How many of the jobs take up its slots."""
     prefetched: int = 0
@@ -73,6 +73,8 @@ class WorkerRow(NamedTuple):
     """When this was read, by the database's clock."""
     stopped_children: Sequence[StoppedChild] = ()
     """Its child processes that were stopped, by a signal or a debugger. The longest time first."""
+    asleep_at: datetime | None = None
+    """When it fell asleep; it sends no heartbeats meanwhile."""
 
     @property
     def state_text(self) -> str:

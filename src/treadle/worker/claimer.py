@@ -32,7 +32,7 @@ STALLED_SECONDS = 1.0
 STILL_RUNNING_SECONDS = 1.0
 # An enqueue just after a notification sends none, and its commit may become visible a while after the claimer has
 # checked: on a slow disk, or with synchronous replication. So somebody checks again this long after the notification,
-# unless there is another one by then: another worker, or the same one if there is no other.
+# unless there is another one: another worker, or the same one if there is no other.
 RECHECK_SECONDS = (0.05, 0.2, 0.5)
 # While jobs keep arriving, a claimer checks only this often whether more are due. A check takes as long as a claim; it
 # also asks for the next notification, with which other workers get their share.
@@ -66,6 +66,7 @@ class Claimer:
         found_nothing: Callable[["Claimer", bool], None] = lambda _claimer, _quiet: None,
         full: Callable[[int], None] = lambda _claimed: None,
         due_check: DueCheck | None = None,
+        awake: asyncio.Event | None = None,
     ) -> None:
         """`start` runs a job and calls back when it finishes; it returns False if the job still runs here. `release`
         gives back jobs that were not started. `poll` says how long to wait without a notification.
@@ -78,6 +79,9 @@ class Claimer:
 
         `full` is called when the claimer was to look for jobs, and has no room for more than those it has just claimed.
         The claimers of a worker share a `due_check`.
+
+        `awake` is cleared while the worker sleeps. It must not claim then: its lease is long, and its jobs would be
+        recovered late.
         """
         self.connection = connection
         self.types = list(types)
@@ -100,6 +104,7 @@ class Claimer:
         self._drain = drain
         self._full = full
         self._due_check = due_check or DueCheck(connection, worker_id, queues, drain)
+        self._awake = awake
         self.ready: deque[Claim] = deque()
         """Claimed and not yet started."""
         self.suspects = Suspects(release)
@@ -232,6 +237,11 @@ class Claimer:
     def known(self) -> set[UUID]:
         return {claim.id for claim in self.claims()}
 
+    @property
+    def found_nothing_due(self) -> bool:
+        """Whether it waits, and no job was due when it looked."""
+        return self.is_waiting and self._blocked_by_jobs and not self._wake.is_set()
+
     async def run(self) -> None:
         """Claim until stopped."""
         woken, failures = False, 0
@@ -246,6 +256,8 @@ class Claimer:
             else:
                 failures = 0
                 woken = delay > 0 and await self._wait(delay)
+            if self._awake is not None:
+                await self._awake.wait()
 
     async def step(self, woken: bool = False) -> float:
         """One round: claim if there is room, and start what was claimed. Returns how many seconds to wait before the

@@ -21,6 +21,8 @@ from treadle.words.clock import now
 
 _HEADER = struct.Struct("<d")  # when the lease was last renewed
 _HIGHEST = struct.Struct("<i")  # the highest slot that was ever used, behind it
+_ASLEEP = struct.Struct("<?")  # whether the lease need not be renewed
+_ASLEEP_AT = 12
 _PULSE = struct.Struct("<d")  # when the event loop last ran; 0: it is not watched
 _PULSE_AT = 16
 _LOOP = struct.Struct("<Qiii")  # of the event loop: its thread, as Python and as the system name it; process; signal
@@ -80,6 +82,16 @@ class JobSlots:
     @renewed_at.setter
     def renewed_at(self, moment: float) -> None:
         _HEADER.pack_into(self._memory, 0, moment)
+
+    @property
+    def asleep(self) -> bool:
+        """Whether the worker sleeps (sleeper.py): it has no jobs, and renews its lease itself before it claims."""
+        value: bool = _ASLEEP.unpack_from(self._memory, _ASLEEP_AT)[0]
+        return value
+
+    @asleep.setter
+    def asleep(self, value: bool) -> None:
+        _ASLEEP.pack_into(self._memory, _ASLEEP_AT, value)
 
     # The event loop. The worker writes where it runs and when; both sides write and clear the stack.
 

@@ -14,7 +14,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -23,8 +23,8 @@ from treadle.db.queries import worker as worker_queries
 from treadle.db.reconnecting import DatabaseUnavailable, ReconnectingConnection, RowLocked
 from treadle.words.clock import now
 from treadle.worker.job_slots import JobSlots
-from treadle.worker.options import Settings, renew_every
-from treadle.worker.pulse import CHECK_SECONDS, ChildWatch, Kind, PulseWatch, StoppedChild, Stuck
+from treadle.worker.options import ASLEEP_LEASE, Settings, renew_every
+from treadle.worker.pulse import ASLEEP_CHECK_SECONDS, CHECK_SECONDS, ChildWatch, Kind, PulseWatch, StoppedChild, Stuck
 from treadle.worker.services import within
 
 log = logging.getLogger("treadle")
@@ -54,20 +54,25 @@ class Keeper:
         self._child_watches: dict[str, ChildWatch] = {}
         self._unreported_children: set[str] = set()
         self._changed = asyncio.Event()
+        self._asleep: set[str] = set()
+        """The workers that sleep, as their rows say."""
 
     async def run(self) -> None:
         """Renew the leases, and watch the workers, until cancelled."""
         await asyncio.gather(self.renew(), self.watch())
 
     async def renew(self) -> None:
-        """Renew the leases until cancelled. A failed renewal is soon retried."""
+        """Renew the leases until cancelled: of workers that sleep, only once. A failed renewal is soon retried."""
         every = renew_every(self._lease)
         while True:
-            workers = dict(self.workers)
+            workers = {name: slots for name, slots in self.workers.items() if not slots.asleep}
+            asleep = set(self.workers) - set(workers)
             began = now()
             try:
                 if workers:
                     await self.connection.run(worker_queries.renew(list(workers), self._lease))
+                if fell_asleep := asleep - self._asleep:
+                    await self.connection.run(worker_queries.renew(list(fell_asleep), ASLEEP_LEASE, asleep=True))
             except Exception as error:
                 if not isinstance(error, DatabaseUnavailable):
                     log.exception("the lease could not be renewed; retrying")
@@ -76,6 +81,9 @@ class Keeper:
             for slots in workers.values():
                 # The time before the statement was sent: the lease certainly lasts from then on.
                 slots.renewed_at = began
+            self._asleep = asleep
+            if any(name in self.workers and not self.workers[name].asleep for name in fell_asleep):
+                continue  # it woke up, and its renewal may have come before
             self._changed.clear()
             await self._report()
             await within(self._changed.wait(), every - (now() - began))
@@ -91,7 +99,7 @@ class Keeper:
         """Notice when a worker is stuck, or a child of it is stopped, and when that ends. The next renewal, which comes
         at once, reports it."""
         while True:
-            await asyncio.sleep(CHECK_SECONDS)
+            await asyncio.sleep(ASLEEP_CHECK_SECONDS if all_asleep(self.workers.values()) else CHECK_SECONDS)
             moment = now()
             for worker_id, slots in list(self.workers.items()):
                 try:
@@ -168,6 +176,11 @@ class Keeper:
 
     async def close(self) -> None:
         await self.connection.close()
+
+
+def all_asleep(workers: Collection[JobSlots]) -> bool:
+    """Whether there are workers, and all of them sleep."""
+    return bool(workers) and all(each.asleep for each in workers)
 
 
 def _log(worker_id: str, before: Stuck | None, after: Stuck | None, moment: float) -> None:

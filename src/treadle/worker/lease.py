@@ -54,7 +54,7 @@ class LeaseWatch:
         """Until the lease is renewed nothing may be started."""
 
     async def check(self) -> None:
-        late = now() - self._slots.renewed_at > self._fence_after
+        late = now() - self._slots.renewed_at > self._fence_after and not self._slots.asleep
         if late and not self.fenced:
             self.fenced = True
             self._fence()

@@ -7,6 +7,7 @@ jobs <number> all <group>       there are more jobs than one worker has room for
                                 (a negative number is that of a worker which was full without a notification)
 probe <worker>                  a worker checks whether its notifications arrive
 probe <worker> <group>          they do
+asleep <worker> <group>         they do, and it sleeps: it sends no more probes
 left <worker>                   it stops
 cancelled <job>
 schedules                       they were changed
@@ -24,8 +25,9 @@ from uuid import UUID
 from treadle.db.listener import Listener
 from treadle.db.queries import worker as worker_queries
 from treadle.db.reconnecting import ReconnectingConnection
+from treadle.worker.options import ASLEEP_LEASE
 from treadle.worker.peers import Peers
-from treadle.worker.services import Delay
+from treadle.worker.services import Delay, within
 
 log = logging.getLogger("treadle")
 
@@ -62,12 +64,14 @@ class Notifications:
         cancel: Callable[[UUID], None],
         schedules_changed: Callable[[], None],
         concurrency_changed: Callable[[], None],
+        peer_awake: Callable[[], None],
+        awake: asyncio.Event,
     ) -> None:
         """`wake` is called when this worker is to look for jobs, and is told whether to look again a little later;
-        `check_soon`, when another one is, and is told whether this one checks that none were left; `cancel`, when a job
-        was cancelled that may run here; `schedules_changed`, when somebody changed a schedule;
-        `concurrency_changed`, when somebody changed how many jobs this worker runs at once. The connections are for
-        sending."""
+        `check_soon`, when another one is, and whether this one checks that none were left; `cancel`, when a job was
+        cancelled that may run here; `schedules_changed`, when somebody changed a schedule;
+        `concurrency_changed`, when somebody changed how many jobs this worker runs at once; `peer_awake`, when another
+        worker does not sleep. `awake` is cleared while this worker sleeps. The connections are for sending."""
         self.listener = Listener(url, schema, "work", self.received, name)
         self.peers = Peers(worker_id, group, FORGET_SECONDS)
         self._worker_id = worker_id
@@ -78,6 +82,8 @@ class Notifications:
         self._cancel = cancel
         self._schedules_changed = schedules_changed
         self._concurrency_changed = concurrency_changed
+        self._peer_awake = peer_awake
+        self._awake = awake
         self._turn: tuple[int, int] | None = None  # the number and the place of the last notification for this worker
         self.answered: int | None = None
         """The number of the last notification if this worker answers it, has passed it on, or checks that another one
@@ -87,6 +93,7 @@ class Notifications:
         self._messages: list[str] = []
         self.to_send = asyncio.Event()
         self._missed = 0  # probes in a row
+        self._sleeps = asyncio.Event()
         self.probe_now = asyncio.Event()
         self.probe_now.set()
 
@@ -106,6 +113,8 @@ class Notifications:
                     self._received_probe(worker_id)
                 case ["probe", worker_id, group]:
                     self._received_probe(worker_id, group)
+                case ["asleep", worker_id, group]:
+                    self._received_asleep(worker_id, group)
                 case ["left", worker_id]:
                     self.peers.leave(worker_id)
                 case ["cancelled", job_id]:
@@ -157,6 +166,17 @@ class Notifications:
         self.listener.reset()
         return Delay(RECONNECT_SECONDS)
 
+    async def announce_sleep(self) -> bool:
+        """Tell the peers that this worker sleeps. Returns whether the message arrives here, too: only then may it."""
+        if not self.listener.works:
+            return False
+        self._sleeps.clear()
+        await self._probes.run(worker_queries.notify_workers(f"asleep {self._worker_id} {self.peers.group}"))
+        if await within(self._sleeps.wait(), ARRIVE_SECONDS):
+            return True
+        self.listener.reset()
+        return False
+
     def _report(self, works: bool) -> None:
         """Log once that notifications do not arrive, and once that they arrive again."""
         missed, self._missed = self._missed, 0 if works else self._missed + 1
@@ -180,16 +200,24 @@ class Notifications:
         else:
             self._check_soon(own == place + 1)
 
+    def _received_asleep(self, worker_id: str, group: str) -> None:
+        if worker_id == self._worker_id:
+            self._sleeps.set()
+        else:
+            self.peers.hear(worker_id, group, ASLEEP_LEASE.total_seconds())
+
     def _received_probe(self, worker_id: str, group: str = "") -> None:
         if worker_id == self._worker_id:
             self.listener.works = True
             if not group:
                 self._send(f"probe {worker_id} {self.peers.group}")
-        elif not group:
+            return
+        self._peer_awake()
+        if not group:
             self.peers.leave(worker_id)
         elif self.peers.hear(worker_id, group) and self.listener.works:
             # It does not know this worker yet.
-            greeting = f"probe {self._worker_id} {self.peers.group}"
+            greeting = f"{'probe' if self._awake.is_set() else 'asleep'} {self._worker_id} {self.peers.group}"
             delay = random.uniform(0, GREET_SECONDS)  # noqa: S311 - jitter, not a secret
             asyncio.get_running_loop().call_later(delay, self._send, greeting)
 

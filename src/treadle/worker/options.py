@@ -30,9 +30,10 @@ class WorkerOptions(TypedDict, total=False):
     lease: Duration
     """A worker that does not renew its lease within this time loses its jobs. The default is 10 seconds."""
     poll: Duration
-    """How often to check for jobs without a notification. The default is every second."""
+    """How often to check for jobs without a notification. The default is every second. A worker that sleeps checks
+    every minute, or less often if this is longer."""
     listen: bool
-    """Whether to listen for notifications of new jobs. With False the worker only polls."""
+    """Whether to listen for notifications of new jobs. With False the worker only polls, and does not sleep."""
     prefetch: int | None
     """How many jobs to claim ahead of those that run. The default follows the speed of the worker."""
     crash_limit: int
@@ -72,6 +73,11 @@ class Settings:
     @property
     def kill_after(self) -> float:
         return self.lease.total_seconds() * 0.93
+
+
+# Of a worker that sleeps, and renews it each hour (sleeper.py). If its machine is lost meanwhile, it is shown as asleep
+# until then.
+ASLEEP_LEASE = timedelta(hours=2)
 
 
 def renew_every(lease: timedelta) -> float:

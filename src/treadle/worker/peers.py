@@ -23,12 +23,13 @@ class Peers:
         self._forget()
         return len(self._heard)
 
-    def hear(self, worker_id: str, group: str) -> bool:
-        """A worker says that it receives notifications. Returns whether it is a new peer."""
+    def hear(self, worker_id: str, group: str, silent_for: float = 0.0) -> bool:
+        """A worker says that it receives notifications, and for how many seconds it may say nothing more. Returns
+        whether it is a new peer."""
         if group != self.group or worker_id == self._worker_id:
             return False
         new = worker_id not in self._heard
-        self._heard[worker_id] = time.monotonic()
+        self._heard[worker_id] = time.monotonic() + silent_for
         return new
 
     def leave(self, worker_id: str) -> None:

@@ -21,6 +21,8 @@ from treadle.worker import stacks
 from treadle.worker.job_slots import EventLoop, JobSlots
 
 CHECK_SECONDS = 0.2
+# While all workers sleep (sleeper.py). What is watched then may be noticed some seconds later.
+ASLEEP_CHECK_SECONDS = 1.0
 # How often child processes are looked at, and for how long one has to be seen stopped.
 CHILDREN_SECONDS, STOPPED_SECONDS = 1.0, 3.0
 # Without a pulse for this long, a worker is stuck.

@@ -42,8 +42,11 @@ class Scheduler:
         connection: ReconnectingConnection,
         schedules: Schedules,
         unavailable: Callable[[DatabaseUnavailable | None], None],
+        awake: asyncio.Event | None = None,
     ) -> None:
+        """`awake` is cleared while the worker sleeps."""
         self._connection = connection
+        self._awake = awake
         self._declarations = {each.name: each for each in schedules.declared()}
         self._digests = {name: each.digest for name, each in self._declarations.items()}
         self._unavailable = unavailable
@@ -96,7 +99,14 @@ class Scheduler:
                 log.exception("schedules cannot be enqueued by this worker; retrying in a minute")
                 delay = DECLARE_SECONDS
             await within(self.wake.wait(), delay)
+            if self._awake is not None:
+                await self._awake.wait()
             self.wake.clear()
+
+    @property
+    def in_force(self) -> frozenset[str]:
+        """The digests of those declared here that are enqueued as declared."""
+        return self._in_force or frozenset()
 
     async def enqueue_due(self) -> float:
         """Enqueue what is due. Returns the seconds until the next look."""
@@ -122,11 +132,10 @@ class Scheduler:
     async def _find_due(self) -> list[DueSchedule]:
         """What is due and declared here or added at run time, and the next. The digests of all that is declared here
         would be a large parameter, so the database is asked for them only if schedules of others are in the way."""
-        in_force = self._in_force or frozenset()
         found = await self._connection.run(schedule_queries.find_due(LIMIT))
-        mine = [each for each in found if each.digest is None or each.digest in in_force or not _is_due(each)]
+        mine = [each for each in found if each.digest is None or each.digest in self.in_force or not _is_due(each)]
         if len(mine) < len(found) and len(found) >= LIMIT:
-            return await self._connection.run(schedule_queries.find_due(LIMIT, in_force))
+            return await self._connection.run(schedule_queries.find_due(LIMIT, self.in_force))
         return mine
 
     def _delay(self, seconds: Iterable[float | None]) -> float:

@@ -22,18 +22,21 @@ Delay = NewType("Delay", float)
 class Service:
     """A function that is called every `every` seconds, with 10 % jitter, so that a hundred workers that were started
     together do not call it together. If it returns a delay, the next call comes after that delay instead. Setting
-    `wake` calls it earlier."""
+    `wake` calls it earlier. While the worker sleeps it is not called, unless `asleep`."""
 
     function: Callable[[], Awaitable[Delay | None]]
     every: float
     wake: asyncio.Event | None = None
+    asleep: bool = False
 
-    async def run(self, unavailable: Callable[[DatabaseUnavailable], None]) -> None:
+    async def run(self, unavailable: Callable[[DatabaseUnavailable], None], awake: asyncio.Event | None = None) -> None:
         """Call the function until cancelled. If the database is unavailable or the function fails, it is called again
-        at the next time."""
+        at the next time. `awake` is cleared while the worker sleeps."""
         delay = self.every
         while True:
             await self._wait(delay * random.uniform(0.9, 1.1))  # noqa: S311 - jitter, not a secret
+            if awake is not None and not self.asleep:
+                await awake.wait()
             delay = self.every
             try:
                 delay = await self.function() or self.every

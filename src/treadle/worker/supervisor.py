@@ -20,10 +20,10 @@ from treadle.words.size import size
 from treadle.worker.exit_codes import USAGE_ERROR, End, died
 from treadle.worker.health import Answer, Handler, HealthServer
 from treadle.worker.job_slots import JobSlots
-from treadle.worker.keeper import Keeper
+from treadle.worker.keeper import Keeper, all_asleep
 from treadle.worker.metrics import MetricsEndpoint
 from treadle.worker.options import FLUSH_SECONDS, STOP_SECONDS, WorkerOptions, settings
-from treadle.worker.pulse import STUCK_SECONDS
+from treadle.worker.pulse import ASLEEP_CHECK_SECONDS, STUCK_SECONDS
 from treadle.worker.services import within
 
 log = logging.getLogger("treadle")
@@ -332,7 +332,7 @@ class Supervisor:
         claiming = [each for each in started if not each.retiring.is_set()]
         if not claiming:
             return Answer(503, "not ready: no worker process has started\n")
-        late = min(now() - each.slots.renewed_at for each in claiming)
+        late = min(0.0 if each.slots.asleep else now() - each.slots.renewed_at for each in claiming)
         if late > self._settings.lease.total_seconds() / 2:
             return Answer(503, f"not ready: the lease was last renewed {late:.0f} seconds ago\n")
         # 0: it has not begun yet.
@@ -344,7 +344,8 @@ class Supervisor:
     async def _enforce(self) -> None:
         """Kill what runs past its deadline, and workers that continue without a lease."""
         while True:
-            await asyncio.sleep(ENFORCE_SECONDS)
+            asleep = all_asleep([each.slots for each in self._processes])
+            await asyncio.sleep(ASLEEP_CHECK_SECONDS if asleep else ENFORCE_SECONDS)
             moment = now()
             for worker in list(self._processes):
                 entries = worker.slots.entries()

@@ -27,7 +27,7 @@ from treadle.words.naming import worker_name
 from treadle.words.outcome import Ending, Interrupt, Outcome
 from treadle.worker import maintenance, unknown_types
 from treadle.worker.cancellations import Cancellations
-from treadle.worker.claimer import Claimer
+from treadle.worker.claimer import RECHECK_SECONDS, Claimer
 from treadle.worker.completer import Completer
 from treadle.worker.concurrency import CHECK_SECONDS, Concurrency
 from treadle.worker.connections import connections
@@ -49,6 +49,7 @@ from treadle.worker.running_jobs import REPORT_SECONDS, WATCH_SECONDS, RunningJo
 from treadle.worker.scheduler import DECLARE_SECONDS, Scheduler
 from treadle.worker.server_clock import ServerClock
 from treadle.worker.services import Service, restart_on_error, within
+from treadle.worker.sleeper import Sleeper
 from treadle.worker.unknown_types import UnknownTypes
 from treadle.worker.watchdog import BEAT_SECONDS, Watchdog
 
@@ -95,6 +96,9 @@ class Worker:
         self._lease = LeaseWatch(self.slots, self.settings.fence_after, self._fence)
         self.claimers: list[Claimer] = []
         self._draining = Draining(self.claimers, self.busy)
+        self.awake = asyncio.Event()
+        self.awake.set()
+        self.sleeper = Sleeper(self.worker_id, self.slots, self.settings, self.awake)
 
     # Start and stop
 
@@ -179,6 +183,7 @@ class Worker:
 
     async def _leave(self) -> None:
         self.stopping = True
+        self.awake.set()
         for claimer in self.claimers:
             claimer.stop()
         await asyncio.wait(self._claiming, timeout=FLUSH_SECONDS)
@@ -217,6 +222,17 @@ class Worker:
         """Whether a job is claimed here whose outcome is not written yet: when it finishes, it may unblock another."""
         return bool(len(self.running) or any(each.known() for each in self.claimers) or self.completer.unwritten())
 
+    def may_sleep(self) -> bool:
+        """Whether it has no jobs, and found none when it looked."""
+        return not (
+            self.stopping
+            or self._lease.fenced
+            or self.busy()
+            or self._recorder.has_something
+            or self.lost_replies.wake.is_set()
+            or not all(each.found_nothing_due for each in self.claimers)
+        )
+
     def release(self, claims: Sequence[Claim], delay: float | None = None) -> None:
         """Give back jobs that were not started."""
         for claim in claims:
@@ -245,16 +261,32 @@ class Worker:
         return self.running.start(claim, finished)
 
     def _wake(self, recheck: bool) -> None:
+        self.sleeper.wake()
         for claimer in self.claimers:
             claimer.wake(recheck)
+
+    def _woken_up(self) -> None:
+        self.scheduler.wake.set()
+        for claimer in self.claimers:
+            claimer.wake()
 
     def _refill(self) -> None:
         for claimer in self.claimers:
             claimer.refill()
 
     def _check_soon(self, own: bool) -> None:
+        for seconds in RECHECK_SECONDS if own else ():
+            self.sleeper.look_in(seconds)
         for claimer in self.claimers:
             claimer.check_soon(own)
+
+    def _schedules_changed(self) -> None:
+        self.scheduler.wake.set()
+        self.sleeper.look()
+
+    def _concurrency_notified(self) -> None:
+        self.concurrency.notified()
+        self.sleeper.look()
 
     def _concurrency_changed(self, number: int, former: int) -> None:
         self._listeners.emit(events.ConcurrencyChanged(self.worker_id, number, former))
@@ -299,7 +331,7 @@ class Worker:
         )
         self.concurrency = Concurrency(claims, self.worker_id, chosen.concurrency, self.poll, self._concurrency_changed)
         self.cancellations = Cancellations(claims, self.claimers, self.running)
-        self.scheduler = Scheduler(claims, self._app.schedules, self.unavailable)
+        self.scheduler = Scheduler(claims, self._app.schedules, self.unavailable, self.awake)
         self.unknown_types = UnknownTypes(
             self.connections.maintenance, self.worker_id, self._app.job_types, self._listeners
         )
@@ -317,10 +349,27 @@ class Worker:
             wake=self._wake,
             check_soon=self._check_soon,
             cancel=self.cancellations.add,
-            schedules_changed=self.scheduler.wake.set,
-            concurrency_changed=self.concurrency.notified,
+            schedules_changed=self._schedules_changed,
+            concurrency_changed=self._concurrency_notified,
+            peer_awake=self.sleeper.peer_awake,
+            awake=self.awake,
         )
         self.claimers[:] = self._make_claimers()
+        self.sleeper.attach(
+            claims,
+            self.notifications,
+            self.may_sleep,
+            self._claimed_at,
+            self._woken_up,
+            lambda: worker_queries.look_asleep(
+                self.worker_id, chosen.types, chosen.queues, sorted(self.scheduler.in_force)
+            ),
+            self.concurrency.heard,
+            self.unavailable,
+        )
+
+    def _claimed_at(self) -> float:
+        return max(claimer.claimed_at for claimer in self.claimers)
 
     def _make_claimers(self) -> Iterator[Claimer]:
         """One for the jobs that run in this process, and one for those that run in child processes."""
@@ -354,6 +403,7 @@ class Worker:
                     found_nothing=self._draining.found_nothing,
                     full=self.notifications.pass_on,
                     due_check=due_check,
+                    awake=self.awake,
                 )
 
     def _parts(self) -> Iterator[Coroutine[Any, Any, None]]:
@@ -363,12 +413,14 @@ class Worker:
         yield restart_on_error(self.scheduler.run)
         if self.settings.listen:
             yield restart_on_error(self.notifications.listener.run)
+            if not self.settings.drain:
+                yield restart_on_error(self.sleeper.run)
         for service in self._services():
-            yield service.run(self.unavailable)
+            yield service.run(self.unavailable, self.awake)
 
     def _services(self) -> Iterator[Service]:
         chosen, opened = self.settings, self.connections
-        yield Service(self._watchdog.beat, BEAT_SECONDS)
+        yield Service(self._watchdog.beat, BEAT_SECONDS, asleep=True)
         yield Service(self._lease.check, chosen.lease.total_seconds() / 50)
         yield Service(self.lost_replies.check, LOST_REPLIES_SECONDS, self.lost_replies.wake)
         yield Service(self.cancellations.check, WATCH_SECONDS, self.cancellations.wake)
@@ -382,7 +434,7 @@ class Worker:
         yield Service(partial(self.running.watch, opened.maintenance), WATCH_SECONDS)
         if chosen.listen:
             yield Service(self.notifications.probe, PROBE_SECONDS, self.notifications.probe_now)
-            yield Service(self.notifications.send, SEND_SECONDS, self.notifications.to_send)
+            yield Service(self.notifications.send, SEND_SECONDS, self.notifications.to_send, asleep=True)
         yield from maintenance.services(
             opened.maintenance,
             self.server_clock,
@@ -391,7 +443,7 @@ class Worker:
             self._app.storage.grace,
             self.outage,
             self._listeners,
-            claimed_at=lambda: max(claimer.claimed_at for claimer in self.claimers),
+            claimed_at=self._claimed_at,
         )
 
     def _process_types(self) -> list[str]:

@@ -96,6 +96,8 @@ def _last_seen(now: WorkerNow, _: int) -> Text | str:
         return Text(f"stuck {span(max(0.0, (now.at - now.worker.stuck.since).total_seconds()))}", style="red")
     if now.worker.state == "lost":
         return Text(f"lost {span(seconds)}", style="red")
+    if now.worker.state == "asleep":
+        return f"asleep {span(seconds)}"
     text = f"{seconds:.0f}s" if seconds < 60 else span(seconds)
     return text if now.worker.alive else Text(text, style="red")
 

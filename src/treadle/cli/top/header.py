@@ -35,6 +35,7 @@ def second_line(overview: Overview, width: int) -> Text:
     states = Counter(each.state for each in overview.workers)
     workers = Text.assemble("workers ", (str(alive), "bold" if alive else "bold red"))
     for state, text, style in (
+        ("asleep", "asleep", ""),
         ("stuck", "stuck", "bold red"),
         ("silent", "without heartbeat", "bold red"),
         ("lost", "lost", ""),

@@ -86,7 +86,9 @@ def find_unhealthy_workers() -> Query[frozenset[object]]:
 
 def _worker(row: tuple[Any, ...]) -> WorkerRow:
     known, (reported, apart, has_children, children, lease), stuck = row[:13], row[13:18], Stuck.read(row[18:23])
-    worker = WorkerRow._make([*known, "alive", 0, 0, None, lease, stuck, *row[23:-1], StoppedChild.read(row[-1])])
+    worker = WorkerRow._make(
+        [*known, "alive", 0, 0, None, lease, stuck, *row[23:-2], StoppedChild.read(row[-2]), row[-1]]
+    )
     slots, running = None, worker.holds
     if worker.concurrency is not None:
         # With a concurrency of 0 it claims nothing.
@@ -94,7 +96,17 @@ def _worker(row: tuple[Any, ...]) -> WorkerRow:
         slots = worker.concurrency + beside
         # A worker starts what it claims while it has free slots, and reports only jobs that run for a while.
         running = max(reported, min(worker.holds - apart, worker.concurrency) + min(apart, beside))
-    state = "lost" if worker.lost_at else "silent" if not worker.alive else "stuck" if stuck else "alive"
+    state = (
+        "lost"
+        if worker.lost_at
+        else "silent"
+        if not worker.alive
+        else "stuck"
+        if stuck
+        else "asleep"
+        if worker.asleep_at
+        else "alive"
+    )
     return worker._replace(state=state, slots=slots, running=running, prefetched=worker.holds - running)
 
 

@@ -125,9 +125,11 @@ def _complete_one(worker_id: str, claim: Claim, outcome: Outcome, seconds: float
         "seconds": seconds,
         "lock_timeout": LOCK_TIMEOUT,
     }
-    return Query(
-        statement("complete_job"), params, lambda rows: {claim.id} if rows[0][0] is None else set(), often=True
-    )
+
+    def refused(rows: Rows) -> set[UUID]:
+        return {claim.id} if rows[0][0] is None else set()
+
+    return Query(statement("complete_job"), params, refused, often=True)
 
 
 def settle(worker_id: str, done: Sequence[tuple[Claim, Outcome, float]], crash_limit: int) -> Query[dict[UUID, Status]]:
@@ -197,6 +199,27 @@ def next_due(
     return Query(statement("next_due"), params, lambda rows: Due._make(rows[0]), often=True)
 
 
+class AsleepLook(NamedTuple):
+    """What a worker that sleeps asks."""
+
+    seconds: float | None
+    """Until there is something to do; None: nothing is known."""
+    concurrency: int | None
+    """What an operator has set for the worker."""
+    losses: bool
+    """Whether a worker is lost and not recovered."""
+    next_loss: float | None
+    """In how many seconds a lease runs out, if it is not renewed before."""
+
+
+def look_asleep(
+    worker_id: str, job_types: Sequence[str], queues: Sequence[str] | None, declared: Sequence[str]
+) -> Query[AsleepLook]:
+    """Whether there is something to do for a worker that sleeps. `declared` are the digests of its schedules."""
+    params = {"worker_id": worker_id, "job_types": list(job_types), "queues": queues, "declared": list(declared)}
+    return Query(statement("look_asleep"), params, lambda rows: AsleepLook._make(rows[0]))
+
+
 def get_concurrency(worker_id: str) -> Query[int | None]:
     """What an operator has set for the worker."""
     return Query(statement("get_concurrency"), {"worker_id": worker_id}, lambda rows: rows[0][0] if rows else None)
@@ -206,8 +229,9 @@ def register(worker: Worker) -> Query[None]:
     return call("register_worker", worker._asdict(), _nothing)
 
 
-def renew(worker_ids: Sequence[str], lease: timedelta) -> Query[None]:
-    return call("renew_workers", {"worker_ids": list(worker_ids), "lease": lease}, _nothing)
+def renew(worker_ids: Sequence[str], lease: timedelta, asleep: bool = False) -> Query[None]:
+    """`asleep`: they claim nothing before the next renewal."""
+    return call("renew_workers", {"worker_ids": list(worker_ids), "lease": lease, "asleep": asleep}, _nothing)
 
 
 def report_stuck(

@@ -48,10 +48,11 @@ create table treadle.jobs (
     origin        jsonb,
     headers       jsonb,
 
-    -- PostgreSQL parses it again for every INSERT and UPDATE: a list that is one constant is parsed in half the time.
+    -- PostgreSQL parses it again for every INSERT and UPDATE: a list that is one constant is parsed in half the time. A job that has
+    -- ended may be without its time: while triggers are off, nothing sets it (doctor finds such jobs).
     constraint valid_status check (
         case
-            when finished_at is null then status = any ('{pending,claimed,running}'::text[])
+            when finished_at is null then status = any ('{pending,claimed,running,completed,failed,cancelled}'::text[])
             else status = any ('{completed,failed,cancelled}'::text[])
         end
     )
@@ -114,6 +115,16 @@ create unique index idx_jobs_key_running on treadle.jobs (key)
 -- Of the unfinished jobs of a type, at most one has a given unique key. A job without one is not in this index.
 create unique index idx_jobs_unique on treadle.jobs (unique_key, job_type)
     where unique_key is not null and status in ('pending', 'claimed', 'running');
+
+-- Rows are only added and deleted, and the newest is read first: rows that an open snapshot keeps from being removed are not
+-- in the way.
+create table treadle.pruned (
+    status  varchar(20) not null,
+    reached timestamptz not null,
+    primary key (status, reached)
+);
+
+comment on table treadle.pruned is 'Up to which finished_at workers have deleted finished jobs: they go on from there. See prune_jobs().';
 
 create type treadle.enqueue_options as (
     -- of each job
@@ -372,7 +383,7 @@ create index idx_lanes_unused on treadle.lanes (idle_xid) where idle_xid is not 
 -- Serves the tick: idle lanes that become active soon.
 create index idx_lanes_due on treadle.lanes (next_run_at) where next_run_at is not null;
 
--- Serves next_due: the same for the job types of a worker.
+-- Serves next_due and next_work: the same for the job types of a worker.
 create index idx_lanes_due_type on treadle.lanes (job_type, next_run_at) where next_run_at is not null;
 
 -- Serves open_lanes, which examines some parked lanes from a random one on.
@@ -482,6 +493,7 @@ create table treadle.workers (
     started_at       timestamptz not null default clock_timestamp(),
     seen_at          timestamptz not null default clock_timestamp(),
     lease            interval,
+    asleep_at        timestamptz,
 
     stuck_since      timestamptz,
     stuck_kind       varchar(20),
@@ -501,6 +513,7 @@ comment on column treadle.workers.version is 'The version of Treadle that the wo
 comment on column treadle.workers.process_types is 'Those of its job types that run in child processes and do not count towards concurrency.';
 comment on column treadle.workers.children is 'How many jobs run in child processes at once; concurrency is for the other jobs.';
 comment on column treadle.workers.lease is 'How long the worker may go without renewing before other workers get its jobs; null for heartbeats by hand.';
+comment on column treadle.workers.asleep_at is 'When it fell asleep, without jobs; its lease is long meanwhile. Null: it is awake. See renew_workers().';
 comment on column treadle.workers.stuck_since is 'When its event loop last ran, if that is some seconds ago although its lease is renewed. Null: it runs. See report_stuck().';
 comment on column treadle.workers.stuck_kind is 'stopped: its process was stopped, by a signal or a debugger; blocked: something blocks its event loop.';
 comment on column treadle.workers.stuck_job is 'The job that blocks its event loop, if it is known.';
@@ -732,7 +745,6 @@ create table treadle.dependency_checks (
     jobs     uuid[] not null,
     ended    boolean not null,
     past     uuid,
-    later    boolean not null default false,
     error    text
 ) with (
     autovacuum_vacuum_scale_factor = 0,
@@ -740,11 +752,10 @@ create table treadle.dependency_checks (
     autovacuum_vacuum_cost_delay = 0
 );
 
-comment on table treadle.dependency_checks is 'Jobs that were enqueued to wait, or have ended, or were retried: at commit, what this means for jobs that wait is decided. What could not be decided then stays here, for the next claim or tick.';
+comment on table treadle.dependency_checks is 'What could not be decided at commit (see dependency_requests), for the next claim or tick.';
 comment on column treadle.dependency_checks.look_at is 'Not before. What could not be decided is looked at after all others.';
 comment on column treadle.dependency_checks.ended is 'These have ended, or were retried, and others may wait for them. False: these wait for others.';
 comment on column treadle.dependency_checks.past is 'Those that they wait for have ended up to this one; or, if they have ended, those that wait for them were looked at up to this one. Null: none is known.';
-comment on column treadle.dependency_checks.later is 'Not at commit: another transaction has to end first.';
 comment on column treadle.dependency_checks.error is 'Why it could not be decided: it is tried again later.';
 
 -- Serves claim_work: whether something was noted lately.
@@ -752,6 +763,16 @@ create index idx_dependency_checks_noted on treadle.dependency_checks (noted_at)
 
 -- Serves advance_waiting.
 create index idx_dependency_checks_look on treadle.dependency_checks (look_at);
+
+-- A row here makes its transaction run check_at_commit(), as with wake_requests. Most is decided then, and leaves no entry in an
+-- index that claims and ticks would read while a snapshot is open.
+create unlogged table treadle.dependency_requests (
+    jobs  uuid[] not null,
+    ended boolean not null,
+    past  uuid
+);
+
+comment on table treadle.dependency_requests is 'Jobs that were enqueued to wait, or have ended, or were retried: at commit, what this means for jobs that wait is decided. Always empty.';
 
 create table treadle.workflows (
     id        uuid primary key,
@@ -1172,7 +1193,7 @@ declare
     c_tables constant regclass[] := array[
         'treadle.lanes', 'treadle.floors', 'treadle.ticks', 'treadle.pauses', 'treadle.limits', 'treadle.limit_targets',
         'treadle.limit_keys', 'treadle.limit_openings', 'treadle.limit_holders', 'treadle.dependency_checks',
-        'treadle.wake_requests', 'treadle.expiries'
+        'treadle.wake_requests', 'treadle.expiries', 'treadle.pruned', 'treadle.dependency_requests'
     ];
     v_column record;
 begin

@@ -12,7 +12,7 @@ select
     coalesce(cardinality(worker.process_types), 0) > 0, coalesce(worker.children, 0),
     extract(epoch from worker.lease)::float8,
     worker.stuck_since, worker.stuck_kind, worker.stuck_job, worker.stuck_job_type, worker.stuck_stack,
-    worker.lost_because, worker.jobs_given_back, worker.jobs_failed, clock_timestamp(), worker.stopped_children
+    worker.lost_because, worker.jobs_given_back, worker.jobs_failed, clock_timestamp(), worker.stopped_children, worker.asleep_at
 from treadle.workers as worker
 left join treadle.worker_concurrency as changed on changed.worker_id = worker.worker_id
 cross join lateral (
@@ -32,6 +32,7 @@ cross join lateral (
     ) as claimed
 ) as claimed
 where coalesce(worker.lost_at, worker.seen_at) > clock_timestamp() - make_interval(hours => %(hours)s)
+   or worker.lost_at is null and worker.asleep_at is not null and worker.seen_at > clock_timestamp() - worker.lease
    or worker.lease is not null and claimed.jobs > 0
 order by worker.lost_at is not null, worker.lost_at desc, worker.worker_id
 limit 1000

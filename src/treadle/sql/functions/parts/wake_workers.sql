@@ -1,4 +1,5 @@
--- Wakes an idle worker because a job can be claimed now or within seconds. It is only a hint: idle workers also poll every second.
+-- Wakes an idle worker because a job can be claimed now or soon. It is only a hint: idle workers also poll, every second or, asleep,
+-- every minute.
 --
 -- Transactions that send a NOTIFY commit one after the other: with 48 clients, enqueueing drops to a quarter of the speed
 -- if each of them sends one. So a notification is sent only if a worker has gone idle since the last one. Whether that is
@@ -32,9 +33,9 @@ declare
     v_clock bigint;
     v_sent text;
 begin
-    -- No job, or one that is due later: the search that every worker makes each second finds it in time. Or the transaction must
-    -- not contain a NOTIFY: set treadle.notify = off.
-    if p_due is null or p_due > v_now + interval '10 seconds' or current_setting(c_notify, true) = 'off' then
+    -- No job, or one that is due later: the search that every worker makes at least once a minute finds it in time. Or the
+    -- transaction must not contain a NOTIFY: set treadle.notify = off.
+    if p_due is null or p_due > v_now + interval '2 minutes' or current_setting(c_notify, true) = 'off' then
         return;
     end if;
 

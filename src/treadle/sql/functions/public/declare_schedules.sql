@@ -5,7 +5,7 @@
 -- after nobody has declared the newer one for two minutes: then that version was rolled back. So neither of them undoes what
 -- the other declares.
 --
--- What no worker has declared for ten minutes is retired. If it is declared again within a day, the times in between are missed
+-- What no worker has declared for ten minutes is retired, unless a worker sleeps that may have declared it. If it is declared again within a day, the times in between are missed
 -- ones (the workers were away); after a day it begins anew.
 create or replace function treadle.declare_schedules(p_schedules jsonb) returns varchar[]
 language plpgsql
@@ -14,6 +14,16 @@ declare
     v_declared treadle.schedules;
     v_known treadle.schedules;
     v_now timestamptz := clock_timestamp();
+    -- Workers that sleep do not declare their schedules, which may be any.
+    v_heard timestamptz := least(
+        v_now,
+        (
+            select min(worker.asleep_at)
+            from treadle.workers as worker
+            where worker.lost_at is null
+              and worker.seen_at >= v_now - worker.lease
+        )
+    );
 begin
     -- Renewed, but not by every worker, and not while another worker renews or enqueues them.
     update treadle.schedules as known
@@ -59,7 +69,7 @@ begin
         if v_known.digest <> v_declared.digest
             and (
                 v_declared.digest <> all (v_known.former_digests)
-                or v_known.declared_at < v_now - interval '2 minutes'
+                or v_known.declared_at < v_heard - interval '2 minutes'
             )
         then
             perform treadle.change_schedule(v_known, v_declared, v_known.declared_at > v_now - interval '1 day');
@@ -76,7 +86,7 @@ begin
     set retired_at = v_now
     where known.digest is not null
       and known.retired_at is null
-      and known.declared_at < v_now - interval '10 minutes';
+      and known.declared_at < v_heard - interval '10 minutes';
     return array(
         select known.name
         from treadle.schedules as known

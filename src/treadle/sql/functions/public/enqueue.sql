@@ -64,7 +64,7 @@ begin
         v_listed := set_config(c_listed, '', true) = 'on';
         -- Most enqueues on a busy queue end here: see wake_workers().
         v_age := extract(epoch from v_now) * 1000000 - coalesce(pg_sequence_last_value('treadle.wake_clock'::regclass), 0);
-        if v_age not between 20000 and 100000 and p_run_at <= v_now + interval '10 seconds' then
+        if v_age not between 20000 and 100000 and p_run_at <= v_now + interval '2 minutes' then
             perform treadle.wake_workers(p_run_at, p_alone);
         end if;
     end if;

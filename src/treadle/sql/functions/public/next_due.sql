@@ -87,40 +87,7 @@ begin
         limit 1
     ) as idle;
 
-    -- Lanes that are parked for a limit, when it may have room.
-    if exists (select from treadle.limit_targets) then
-        select least(v_next, min(greatest(opening.opens_at, head.run_at)))
-        into v_next
-        from treadle.opened_limits(clock_timestamp(), 'infinity') as opening
-        cross join unnest(p_job_types) as wanted (job_type)
-        cross join lateral (
-            select lane.queue, lane.job_type, lane.priority, lane.partition
-            from treadle.lanes as lane
-            where lane.parked_name = opening.name
-              and lane.parked_key = opening.key
-              and lane.job_type = wanted.job_type
-              and (p_queues is null or lane.queue = any (p_queues))
-            order by lane.priority desc
-            limit 10
-        ) as lane
-        left join lateral treadle.lane_floor(row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane) as bound
-            on true
-        cross join lateral (
-            select job.run_at
-            from treadle.lane_jobs(
-                    row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane,
-                    coalesce(bound.floor, '-infinity')
-                 ) as job
-            order by job.run_at
-            limit 1
-        ) as head
-        where not exists (
-            select
-            from treadle.pauses as pause
-            where pause.job_type in (lane.job_type, '')
-              and pause.queue in (lane.queue, '')
-        );
-    end if;
+    v_next := least(v_next, treadle.next_opening(p_job_types, p_queues));
 
     -- Before PostgreSQL 17, infinite times cannot be subtracted.
     return case

@@ -57,7 +57,8 @@ begin
         ) as claimed on true
         where worker.lost_at is not null
            or worker.seen_at < treadle.clock_before(worker.lease, p_now)
-          and coalesce(p_watched >= worker.lease / 2, true)
+          -- One that sleeps renews its long lease seldom, and has no jobs.
+          and coalesce(p_watched >= worker.lease / 2 or worker.asleep_at is not null, true)
         order by worker.worker_id
         for no key update of worker skip locked
     loop

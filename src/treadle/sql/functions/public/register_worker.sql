@@ -60,6 +60,7 @@ begin
         stuck_job_type = null,
         stuck_stack = null,
         stopped_children = null,
+        asleep_at = null,
         lease = excluded.lease,
         job_types = excluded.job_types,
         queues = excluded.queues,

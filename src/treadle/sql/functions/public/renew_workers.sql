@@ -1,5 +1,7 @@
--- Renews the leases of all workers that one process supervises, in one statement.
-create or replace function treadle.renew_workers(p_worker_ids varchar[], p_lease interval) returns void
+-- Renews the leases of all workers that one process supervises, in one statement. Those that sleep have a long lease and no jobs; they
+-- renew it with p_asleep false, and an ordinary lease, before they claim (decision 53).
+create or replace function treadle.renew_workers(p_worker_ids varchar[], p_lease interval, p_asleep boolean default false)
+returns void
 language plpgsql
 as $$
 declare
@@ -16,8 +18,8 @@ begin
     end if;
 
     -- A worker that was declared lost but is alive may continue: its writes are fenced by lease numbers, not by this row.
-    insert into treadle.workers (worker_id, lease)
-    select worker_id, p_lease
+    insert into treadle.workers (worker_id, lease, asleep_at)
+    select worker_id, p_lease, case when p_asleep then clock_timestamp() end
     from unnest(p_worker_ids) as worker_id
     order by worker_id
     on conflict (worker_id) do update
@@ -26,8 +28,10 @@ begin
         lost_because = null,
         jobs_given_back = null,
         jobs_failed = null,
-        lease = p_lease;
+        lease = p_lease,
+        asleep_at = excluded.asleep_at;
 end
 $$;
 
-comment on function treadle.renew_workers(varchar[], interval) is 'Renews the leases of workers; call it again before p_lease has passed.';
+comment on function treadle.renew_workers(varchar[], interval, boolean)
+    is 'Renews the leases of workers; call it again before p_lease has passed. p_asleep: they claim nothing before the next call.';

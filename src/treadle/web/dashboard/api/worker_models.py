@@ -46,9 +46,9 @@ class Worker(ResponseModel):
     """Jobs that the worker has claimed or is running."""
     initial_concurrency: int | None
     """What it was started with."""
-    state: Literal["alive", "stuck", "silent", "lost"]
-    """`stuck`: its lease is renewed, but its event loop does not run; `silent`: its lease was not renewed in time;
-    `lost`: it was declared lost."""
+    state: Literal["alive", "asleep", "stuck", "silent", "lost"]
+    """`asleep`: it has no jobs, and sends no heartbeats until there are some; `stuck`: its lease is renewed, but its
+    event loop does not run; `silent`: its lease was not renewed in time; `lost`: it was declared lost."""
     running: int
     """Those of the jobs that take up its slots."""
     prefetched: int
@@ -67,3 +67,5 @@ class Worker(ResponseModel):
     """When this was read, by the clock of the database."""
     stopped_children: list[StoppedChild]
     """Its child processes that were stopped, by a signal or a debugger."""
+    asleep_at: datetime | None
+    """When it fell asleep."""

@@ -10,6 +10,8 @@ MAX_LABELLED = 60
 # With free slots, of all workers together. Workers after that are shown by numbers.
 MAX_CELLS = MAX_DRAWN
 MAX_ROWS = 100
+# The states of workers that run jobs, or would if there were any.
+WELL = ("alive", "asleep")
 
 
 class SlotRow(NamedTuple):
@@ -35,9 +37,7 @@ def draw_slots(found: SlotMap) -> DrawnSlots:
     left = MAX_CELLS
     rows = []
     # Those that are stuck or lost first: they are what somebody looks for.
-    for each in sorted(found.workers, key=lambda each: (each.worker.state == "alive", each.worker.worker_id))[
-        :MAX_ROWS
-    ]:
+    for each in sorted(found.workers, key=lambda each: (each.worker.state in WELL, each.worker.worker_id))[:MAX_ROWS]:
         cells = each.slots[:left]
         left -= len(cells)
         free = min(each.free, left)
@@ -52,7 +52,7 @@ def _summary(each: WorkerSlots) -> str:
     parts = [f"{each.running} running"]
     if each.starting:
         parts.append(f"{each.starting} starting")
-    if each.capacity is not None and each.worker.state == "alive":
+    if each.capacity is not None and each.worker.state in WELL:
         parts.append(f"{each.free} free")
     if each.ahead:
         parts.append(f"{each.ahead} prefetched")

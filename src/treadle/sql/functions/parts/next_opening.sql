@@ -1,0 +1,54 @@
+-- When a limit may have room for the first job that waits for it; null: no job waits for one.
+create or replace function treadle.next_opening(p_job_types varchar[], p_queues varchar[]) returns timestamptz
+language plpgsql stable
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_indexscan = on
+set enable_nestloop = on
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+begin
+    if not exists (select from treadle.limit_targets) then
+        return null;
+    end if;
+
+    return (
+        select min(greatest(opening.opens_at, head.run_at))
+        from treadle.opened_limits(clock_timestamp(), 'infinity') as opening
+        cross join unnest(p_job_types) as wanted (job_type)
+        cross join lateral (
+            select lane.queue, lane.job_type, lane.priority, lane.partition
+            from treadle.lanes as lane
+            where lane.parked_name = opening.name
+              and lane.parked_key = opening.key
+              and lane.job_type = wanted.job_type
+              and (p_queues is null or lane.queue = any (p_queues))
+            order by lane.priority desc
+            limit 10
+        ) as lane
+        left join lateral treadle.lane_floor(row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane) as bound
+            on true
+        cross join lateral (
+            select job.run_at
+            from treadle.lane_jobs(
+                    row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane,
+                    coalesce(bound.floor, '-infinity')
+                 ) as job
+            order by job.run_at
+            limit 1
+        ) as head
+        where not exists (
+            select
+            from treadle.pauses as pause
+            where pause.job_type in (lane.job_type, '')
+              and pause.queue in (lane.queue, '')
+        )
+    );
+end
+$$;
+
+comment on function treadle.next_opening(varchar[], varchar[])
+    is 'When a limit may have room for the first job of these types that waits for it.';

@@ -1,0 +1,126 @@
+-- For a worker that sleeps (decision 53): it calls this once a minute, and wakes when there is something to do. Unlike next_due(), it
+-- only reads. next_due() makes a tick, which writes.
+--
+-- Without a recent tick, a floor is trusted only if every transaction that has ended since the last one knew it: see safe_floor().
+-- For the same reason, lanes that a recent tick made idle are searched, too. p_declared: the digests of the caller's schedules.
+create or replace function treadle.next_work(
+    p_worker_id varchar,
+    p_job_types varchar[],
+    p_queues varchar[] default null,
+    p_declared varchar[] default '{}'
+) returns double precision
+language plpgsql stable
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_indexscan = on
+set enable_nestloop = on
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+    c_long constant interval := '1 year';
+    v_now constant timestamptz := clock_timestamp();
+    v_safe constant treadle.ticks := treadle.safe_tick(pg_current_snapshot());
+    v_next timestamptz;
+    v_schedule double precision;
+begin
+    -- It is taken for lost; a tick has something to do; or a claim of it was carried out after it had given up waiting for the reply.
+    if not exists (
+            select
+            from treadle.workers as worker
+            where worker.worker_id = p_worker_id
+              and worker.lost_at is null
+              and worker.seen_at >= v_now - worker.lease
+        )
+        or exists (select from treadle.dependency_checks)
+        or exists (select from treadle.member_changes)
+        or exists (select from treadle.limit_openings as opening where opening.opens_at <= v_now)
+        or exists (
+            select
+            from treadle.jobs as job
+            where job.worker_id = p_worker_id
+              and job.status in ('claimed', 'running')
+        )
+    then
+        return 0;
+    end if;
+
+    select min(head.run_at)
+    into v_next
+    from (
+        select lane.queue, lane.job_type, lane.priority, lane.partition
+        from treadle.lanes as lane
+        where lane.idle_xid is null
+          and lane.parked_name is null
+          and lane.job_type = any (p_job_types)
+        union
+        select lane.queue, lane.job_type, lane.priority, lane.partition
+        from treadle.lanes as lane
+        where lane.idle_xid >= v_safe.next_xid
+          and lane.job_type = any (p_job_types)
+        union
+        select lane.queue, lane.job_type, lane.priority, lane.partition
+        from treadle.lanes as lane
+        where lane.idle_xid = any (v_safe.running)
+          and lane.job_type = any (p_job_types)
+    ) as lane
+    left join lateral treadle.safe_floor(row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane, v_safe) as safe
+        on true
+    cross join lateral (
+        select job.run_at
+        from treadle.lane_jobs(
+                row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane, coalesce(safe.floor, '-infinity')
+             ) as job
+        order by job.run_at
+        limit 1
+    ) as head
+    where (p_queues is null or lane.queue = any (p_queues))
+      and not exists (
+            select
+            from treadle.pauses as pause
+            where pause.job_type in (lane.job_type, '')
+              and pause.queue in (lane.queue, '')
+      );
+
+    select least(v_next, min(idle.next_run_at))
+    into v_next
+    from unnest(p_job_types) as wanted (job_type)
+    cross join lateral (
+        select lane.next_run_at
+        from treadle.lanes as lane
+        where lane.job_type = wanted.job_type
+          and lane.next_run_at is not null
+          and (p_queues is null or lane.queue = any (p_queues))
+          and not exists (
+                select
+                from treadle.pauses as pause
+                where pause.job_type in (lane.job_type, '')
+                  and pause.queue in (lane.queue, '')
+          )
+        order by lane.next_run_at
+        limit 1
+    ) as idle;
+
+    v_next := least(
+        v_next,
+        treadle.next_opening(p_job_types, p_queues),
+        (select min(entry.look_at) from treadle.expiries as entry)
+    );
+
+    -- One that has no time yet is due.
+    select min(coalesce(due.seconds, 0))
+    into v_schedule
+    from treadle.find_due_schedules(20, p_declared) as due;
+
+    -- Before PostgreSQL 17, infinite times cannot be subtracted.
+    return least(
+        v_schedule,
+        case when v_next is not null then extract(epoch from greatest(least(v_next, v_now + c_long), v_now - c_long) - v_now) end
+    );
+end
+$$;
+
+comment on function treadle.next_work(varchar, varchar[], varchar[], varchar[])
+    is 'For a worker that sleeps: the seconds until there is something to do (0 or less: now), such as a job, a schedule that is due or a job that expires; null: nothing is known. It writes nothing.';
