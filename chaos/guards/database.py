@@ -82,7 +82,7 @@ MUTANTS = [
     ),
     Mutant(
         "functions have a pinned search path",
-        "src/treadle/db/search_path.py",
+        "src/treadle/db/function_settings.py",
         "{PINNED}\\n{match[1]}",
         "{match[1]}",
         test("db/search_path", "test_no_call_of_the_queue_runs_the_code_of_a_stranger"),

@@ -17,9 +17,7 @@
 create or replace function treadle.register_lanes() returns trigger
 language plpgsql
 security definer
-set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
+set treadle.plan = nested_loops
 as $$
 declare
     c_behind constant interval := '250 milliseconds'; -- as far as the floor is: see public/tick.sql
