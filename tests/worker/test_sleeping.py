@@ -349,20 +349,22 @@ def test_a_worker_that_is_taken_for_lost_or_has_a_job_does_not_sleep(connection:
     assert one(connection, "select next_work('w', '{a}')") == 0
 
 
-def test_a_worker_with_a_job_does_not_sleep(app: Treadle, waiting_job: WaitingJob, connection: Connection[Any]) -> None:
+def test_a_worker_with_a_job_does_not_sleep(
+    app: Treadle, waiting_job: WaitingJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
     job, began, event = waiting_job
 
     async def body(worker: Worker) -> None:
         handle = await job.aenqueue(n=1)
         await auntil(lambda: began)
         checks: list[bool] = []
-        real = worker.sleeper._may_sleep
+        real = worker.sleeper.may_sleep
 
         def may_sleep() -> bool:
             checks.append(real())
             return checks[-1]
 
-        worker.sleeper._may_sleep = may_sleep
+        monkeypatch.setattr(worker.sleeper, "may_sleep", may_sleep)
         looks = Looks(worker)
         await auntil(lambda: len(checks) >= 20)  # so often in the time after which it sleeps
         assert looks.number == 0
