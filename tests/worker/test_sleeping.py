@@ -157,6 +157,7 @@ def test_it_wakes_for_what_only_maintenance_does(
             )
             quiet.execute("insert into expiries select expires_at, id from jobs")
         else:
+            quiet.execute("set session_replication_role = replica")  # as if it could not be decided at commit
             quiet.execute(
                 "insert into dependency_checks (noted_at, jobs, ended, later) values (now(), '{}', false, false)"
             )
@@ -241,7 +242,8 @@ def test_a_sleeping_worker_recovers_the_jobs_of_a_lost_one(
     app: Treadle, hello: Any, connection: Connection[Any]
 ) -> None:
     async def body(worker: Worker) -> None:
-        await auntil_asleep(worker)
+        await auntil(lambda: one(connection, "select asleep_at is not null from workers"))
+        await auntil_asleep(worker)  # it has looked: no lease runs out soon
         connection.execute("select register_worker('gone', '3 seconds', '{hello}')")
         connection.execute("insert into jobs (job_type) values ('later')")
         connection.execute("select claim_jobs('gone', '{later}', 1)")
