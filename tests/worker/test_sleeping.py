@@ -244,6 +244,7 @@ def test_a_sleeping_worker_recovers_the_jobs_of_a_lost_one(
     async def body(worker: Worker) -> None:
         await auntil(lambda: one(connection, "select asleep_at is not null from workers"))
         await auntil_asleep(worker)  # it has looked: no lease runs out soon
+        connection.execute(NO_NOTIFICATION)
         connection.execute("select register_worker('gone', '3 seconds', '{hello}')")
         connection.execute("insert into jobs (job_type) values ('later')")
         connection.execute("select claim_jobs('gone', '{later}', 1)")
