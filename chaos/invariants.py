@@ -47,7 +47,8 @@ BROKEN = {
         where job.status = 'pending' and job.holds & 2 = 2
           and not exists (
                 select from dependencies as edge join jobs as source on source.id = edge.after_id
-                where edge.job_id = job.id and edge.watched and source.finished_at is null and source.flags & flag_watched() <> 0
+                where edge.job_id = job.id and edge.watched and source.finished_at is null
+                  and source.flags & flag_watched() <> 0
           )
           and not exists (
                 select from dependency_checks as noted

@@ -91,8 +91,12 @@ class Storm(Faults):
     def _enqueue(self, name: str, payloads: list[Record], weight: int, priority: int = 100) -> None:
         with psycopg.connect(self._url, autocommit=True) as connection:
             connection.execute(
-                "select treadle.enqueue_with_options(%s, %s, p_weight => %s, p_priority => %s, p_max_attempts => 50)",
-                [name, [json.dumps(each) for each in payloads], weight if weight > 1 else None, priority],
+                "select treadle.enqueue_with_options(%s, %s, %s)",
+                [
+                    name,
+                    [json.dumps(each) for each in payloads],
+                    json.dumps({"weight": weight if weight > 1 else None, "priority": priority, "max_attempts": 50}),
+                ],
             )
 
     def interfere(self, over: threading.Event) -> None:

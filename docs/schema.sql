@@ -2,6 +2,33 @@
 
 CREATE SCHEMA treadle;
 
+CREATE TYPE treadle.enqueue_options AS (
+	priority integer,
+	queue character varying,
+	run_at timestamp with time zone,
+	delay interval,
+	key character varying,
+	max_attempts integer,
+	weight integer,
+	partition text,
+	headers jsonb,
+	expires interval,
+	expires_at timestamp with time zone,
+	keys character varying[],
+	partitions text[],
+	unique_keys character varying[],
+	unique_while character varying,
+	period interval,
+	per_period integer,
+	on_conflict character varying[],
+	latest interval,
+	all_or_none boolean,
+	after jsonb,
+	workflow jsonb
+);
+
+COMMENT ON TYPE treadle.enqueue_options IS 'The options of enqueue_with_options(), which describes them.';
+
 CREATE TYPE treadle.lane AS (
 	queue character varying,
 	job_type character varying,
@@ -21,6 +48,8 @@ COMMENT ON TYPE treadle.lane_range IS 'The jobs of a lane that are due at start 
 COMMENT ON FUNCTION treadle.add_counts(p_one bigint[], p_other bigint[]) IS 'Adds two histograms.';
 
 COMMENT ON FUNCTION treadle.add_dependencies(p_ids uuid[], p_after jsonb) IS 'Notes which jobs these new ones wait for.';
+
+COMMENT ON FUNCTION treadle.add_jobs(p_job_type character varying, p_data text[], p_options treadle.enqueue_options) IS 'Enqueues jobs with options, for enqueue_with_options() and workflows.';
 
 COMMENT ON FUNCTION treadle.add_members(p_ids uuid[], p_workflow jsonb) IS 'Makes new jobs part of a workflow.';
 
@@ -168,7 +197,7 @@ CREATE TABLE treadle.jobs (
     headers jsonb,
     CONSTRAINT valid_status CHECK (
 CASE
-    WHEN (finished_at IS NULL) THEN ((status)::text = ANY ('{pending,claimed,running}'::text[]))
+    WHEN (finished_at IS NULL) THEN ((status)::text = ANY ('{pending,claimed,running,completed,failed,cancelled}'::text[]))
     ELSE ((status)::text = ANY ('{completed,failed,cancelled}'::text[]))
 END)
 )
@@ -212,7 +241,7 @@ COMMENT ON COLUMN treadle.jobs.origin IS 'Where the job comes from, if a schedul
 
 COMMENT ON COLUMN treadle.jobs.headers IS 'Named strings that are stored with the job, for middleware: for example, the context of a trace. Null if there are none.';
 
-COMMENT ON FUNCTION treadle.change_unique_jobs(p_job treadle.jobs, p_data text[], p_nths integer[], p_unique character varying[], p_ids uuid[], p_on_conflict character varying[], p_latest interval, p_partitions text[]) IS 'Changes pending jobs as on_conflict says.';
+COMMENT ON FUNCTION treadle.change_unique_jobs(p_job treadle.jobs, p_data text[], p_partitions character varying[], p_options treadle.enqueue_options, p_nths integer[], p_unique character varying[], p_ids uuid[]) IS 'Changes pending jobs as on_conflict says.';
 
 COMMENT ON FUNCTION treadle.channel(p_kind text) IS 'The name of the channel to LISTEN to: "work" (jobs to claim, or to stop), "ends" (the ids of jobs that finished) or "news" (the ids of jobs with new events or progress).';
 
@@ -223,6 +252,8 @@ COMMENT ON FUNCTION treadle.check_ended(p_id uuid, p_past uuid, p_limit integer)
 COMMENT ON FUNCTION treadle.check_identity() IS 'Trigger: guards the key and the partition of a job.';
 
 COMMENT ON FUNCTION treadle.check_job(p_max_attempts integer, p_headers jsonb) IS 'Raises an exception if a job cannot have these options.';
+
+COMMENT ON FUNCTION treadle.check_options(p_data text[], p_options treadle.enqueue_options) IS 'The options of jobs with their defaults; raises an exception if jobs cannot have them.';
 
 COMMENT ON FUNCTION treadle.check_waiting(p_ids uuid[], p_past uuid) IS 'Decides what these jobs wait for. Returns those that are locked.';
 
@@ -266,7 +297,7 @@ COMMENT ON FUNCTION treadle.count_span(p_status character varying, p_lane treadl
 
 COMMENT ON FUNCTION treadle.count_statuses(p_most integer) IS 'How many jobs there are by status, and how many are blocked: exact, or as workers counted them at counted_at. Pending jobs: see find_depths().';
 
-COMMENT ON FUNCTION treadle.decide_check(p_check bigint, p_ids uuid[], p_ended boolean, p_past uuid, p_limit integer) IS 'Decides about the jobs of a row of dependency_checks, and deletes it, or leaves what is left.';
+COMMENT ON FUNCTION treadle.decide_check(p_check bigint, p_ids uuid[], p_ended boolean, p_past uuid, p_limit integer) IS 'Decides about jobs that wait for others, or that others wait for; what is left is a row of dependency_checks.';
 
 COMMENT ON FUNCTION treadle.declare_limits(p_limits jsonb) IS 'Declares the limits of a worker''s code.';
 
@@ -338,17 +369,15 @@ COMMENT ON FUNCTION treadle.enqueue_jobs(p_job_type character varying, p_data te
 
 COMMENT ON FUNCTION treadle.enqueue_occurrences(p_due jsonb) IS 'Enqueues the jobs of schedules that are due. Returns what was done for which schedule.';
 
-COMMENT ON FUNCTION treadle.enqueue_per_period(p_job treadle.jobs, p_data text[], p_unique character varying[], p_keys character varying[], p_period interval, p_per_period integer, p_partitions text[]) IS 'Enqueues as many jobs as each unique key allows per period, and returns the latest job for the others.';
-
-COMMENT ON FUNCTION treadle.enqueue_planned(p_options jsonb, p_data text[], p_after jsonb, p_workflow jsonb) IS 'Enqueues jobs with the options of a JSON object.';
+COMMENT ON FUNCTION treadle.enqueue_per_period(p_job treadle.jobs, p_data text[], p_partitions character varying[], p_options treadle.enqueue_options) IS 'Enqueues as many jobs as each unique key allows per period, and returns the latest job for the others.';
 
 COMMENT ON FUNCTION treadle.enqueue_schedule(p_schedule treadle.schedules, p_times timestamp with time zone[], p_missed timestamp with time zone[]) IS 'Enqueues the jobs of a schedule for these times, and notes the times that were missed. Returns the number of jobs.';
 
 COMMENT ON FUNCTION treadle.enqueue_unique(p_job_type character varying, p_unique character varying, p_data jsonb, p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_key character varying, p_max_attempts integer) IS 'Enqueues one job, unless there is an unfinished one of its type with the same p_unique; then returns the id of that one.';
 
-COMMENT ON FUNCTION treadle.enqueue_unless_exists(p_job treadle.jobs, p_data text[], p_unique character varying[], p_keys character varying[], p_on_conflict character varying[], p_latest interval, p_partitions text[]) IS 'Enqueues jobs whose unique key no other job has, and returns or changes the others.';
+COMMENT ON FUNCTION treadle.enqueue_unless_exists(p_job treadle.jobs, p_data text[], p_partitions character varying[], p_options treadle.enqueue_options) IS 'Enqueues jobs whose unique key no other job has, and returns or changes the others.';
 
-COMMENT ON FUNCTION treadle.enqueue_with_options(p_job_type character varying, p_data text[], p_unique character varying[], p_while character varying, p_period interval, p_per_period integer, p_on_conflict character varying[], p_latest interval, p_all_or_none boolean, p_expires interval, p_expires_at timestamp with time zone, p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_keys character varying[], p_max_attempts integer, p_partitions text[], p_weight integer, p_after jsonb, p_workflow jsonb, p_headers jsonb) IS 'Enqueues one job per element of p_data (JSON texts), with unique keys or expiry. Returns for each the id, whether it is new, and whether an existing job was changed; no row if max_pending is reached.';
+COMMENT ON FUNCTION treadle.enqueue_with_options(p_job_type character varying, p_data text[], p_options jsonb) IS 'Enqueues one job per element of p_data (JSON texts), with the options of a JSON object, such as {"unique_keys": ["acme"], "delay": "10 minutes"}. Returns for each the id, whether it is new, and whether an existing job was changed; no row if max_pending is reached.';
 
 COMMENT ON FUNCTION treadle.enqueue_workflow(p_name character varying, p_blocks jsonb, p_options jsonb) IS 'Enqueues the jobs of a workflow in their order, and the workflow. Returns their ids, at last that of the workflow; only the id of a job that does not exist, with null, if one waits for it.';
 
@@ -434,8 +463,6 @@ COMMENT ON FUNCTION treadle.has_attempts_left(p_attempts integer, p_max_attempts
 
 COMMENT ON FUNCTION treadle.has_digits(p_id uuid, p_digits text) IS 'Whether an id begins or ends with these digits.';
 
-COMMENT ON FUNCTION treadle.has_members(p_id uuid) IS 'Whether jobs of a workflow exist.';
-
 COMMENT ON FUNCTION treadle.has_payload_index(p_path text[]) IS 'Whether an index for searches by this path in payloads exists.';
 
 COMMENT ON FUNCTION treadle.has_room(p_name character varying, p_key character varying, p_now timestamp with time zone) IS 'Whether a limit has room for one more job.';
@@ -452,7 +479,7 @@ COMMENT ON FUNCTION treadle.id_at(p_moment timestamp with time zone) IS 'The fir
 
 COMMENT ON FUNCTION treadle.id_digits(p_search text) IS 'The digits of a search text that may be the first or last ones of an id; else null.';
 
-COMMENT ON FUNCTION treadle.insert_jobs(p_job treadle.jobs, p_data text[], p_keys character varying[], p_nths integer[], p_unique character varying[], p_partitions text[]) IS 'Inserts jobs for enqueue_with_options(), except those whose unique key another job has.';
+COMMENT ON FUNCTION treadle.insert_jobs(p_job treadle.jobs, p_data text[], p_keys character varying[], p_partitions character varying[], p_nths integer[], p_unique character varying[]) IS 'Inserts jobs, except those whose unique key another job has.';
 
 CREATE SEQUENCE treadle.awaited
     START WITH 0
@@ -600,6 +627,8 @@ COMMENT ON FUNCTION treadle.partition_of(p_parts character varying[], p_data jso
 
 COMMENT ON FUNCTION treadle.partition_parts(p_job_type character varying, p_queue character varying) IS 'By which arguments the limits of a job type and queue tell jobs apart; null if they have none.';
 
+COMMENT ON FUNCTION treadle.partitions_of(p_job_type character varying, p_queue character varying, p_data text[], p_given text[]) IS 'The partitions of jobs that are to be enqueued, if they have any.';
+
 COMMENT ON FUNCTION treadle.pause(p_job_type character varying, p_queue character varying, p_actor text, p_reason text) IS 'Stops claims of this job type in this queue (null: any). Claimed jobs continue. Returns false if it was paused already.';
 
 COMMENT ON FUNCTION treadle.pick_fairly(p_fair character varying[], p_now timestamp with time zone, p_lockers xid[], p_wanted integer, p_head integer, p_lanes treadle.lane_range[], OUT picked treadle.lane_range[], OUT shares integer[], OUT jobs integer) IS 'Which lanes a claim takes jobs from, and how many of each, if lanes take turns.';
@@ -610,7 +639,7 @@ COMMENT ON FUNCTION treadle.prepare_lanes(p_job_types character varying[], p_sur
 
 COMMENT ON FUNCTION treadle.prune_error_groups(p_keep interval, p_limit integer) IS 'Deletes groups of errors that were not seen for p_keep. Returns how many. Workers call it every minute.';
 
-COMMENT ON FUNCTION treadle.prune_jobs(p_status character varying, p_age interval, p_limit integer, p_after timestamp with time zone, OUT pruned integer, OUT reached timestamp with time zone) IS 'Deletes up to p_limit jobs that finished with p_status more than p_age ago. Returns how many, and the time that it reached.';
+COMMENT ON FUNCTION treadle.prune_jobs(p_status character varying, p_age interval, p_limit integer, p_after timestamp with time zone, OUT pruned integer, OUT reached timestamp with time zone) IS 'Deletes up to p_limit jobs that finished with p_status more than p_age ago. With p_after null, goes on where the last such call stopped. Returns how many, and the time that it reached.';
 
 COMMENT ON FUNCTION treadle.prune_schedules(p_limit integer) IS 'Deletes schedules that were retired a month ago, and the record of times that are a month old. Returns the number of times.';
 
@@ -758,8 +787,6 @@ COMMENT ON FUNCTION treadle.tick_is_fresh() IS 'Whether the last tick is recent 
 
 COMMENT ON FUNCTION treadle.time_buckets() IS 'The upper bounds of the histograms of waiting and run times, in seconds.';
 
-COMMENT ON FUNCTION treadle.try_check(p_check bigint, p_ids uuid[], p_ended boolean, p_past uuid, p_limit integer) IS 'Decides about the jobs of a row of dependency_checks; after an error, it is tried again later.';
-
 COMMENT ON FUNCTION treadle.unblock_next(p_id uuid, p_key character varying) IS 'When a job with a key has ended: unblocks the oldest blocked job of the key.';
 
 COMMENT ON FUNCTION treadle.use_stored(p_job_ids uuid[], p_stored_ids uuid[]) IS 'Records that each of these jobs uses the stored object beside it until the job is deleted. Returns the objects that do not exist.';
@@ -868,7 +895,6 @@ CREATE TABLE treadle.dependency_checks (
     jobs uuid[] NOT NULL,
     ended boolean NOT NULL,
     past uuid,
-    later boolean DEFAULT false NOT NULL,
     error text
 )
 WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0');
@@ -878,18 +904,15 @@ ALTER TABLE ONLY treadle.dependency_checks ALTER COLUMN look_at SET STATISTICS 0
 ALTER TABLE ONLY treadle.dependency_checks ALTER COLUMN jobs SET STATISTICS 0;
 ALTER TABLE ONLY treadle.dependency_checks ALTER COLUMN ended SET STATISTICS 0;
 ALTER TABLE ONLY treadle.dependency_checks ALTER COLUMN past SET STATISTICS 0;
-ALTER TABLE ONLY treadle.dependency_checks ALTER COLUMN later SET STATISTICS 0;
 ALTER TABLE ONLY treadle.dependency_checks ALTER COLUMN error SET STATISTICS 0;
 
-COMMENT ON TABLE treadle.dependency_checks IS 'Jobs that were enqueued to wait, or have ended, or were retried: at commit, what this means for jobs that wait is decided. What could not be decided then stays here, for the next claim or tick.';
+COMMENT ON TABLE treadle.dependency_checks IS 'What could not be decided at commit (see dependency_requests), for the next claim or tick.';
 
 COMMENT ON COLUMN treadle.dependency_checks.look_at IS 'Not before. What could not be decided is looked at after all others.';
 
 COMMENT ON COLUMN treadle.dependency_checks.ended IS 'These have ended, or were retried, and others may wait for them. False: these wait for others.';
 
 COMMENT ON COLUMN treadle.dependency_checks.past IS 'Those that they wait for have ended up to this one; or, if they have ended, those that wait for them were looked at up to this one. Null: none is known.';
-
-COMMENT ON COLUMN treadle.dependency_checks.later IS 'Not at commit: another transaction has to end first.';
 
 COMMENT ON COLUMN treadle.dependency_checks.error IS 'Why it could not be decided: it is tried again later.';
 
@@ -901,6 +924,17 @@ ALTER TABLE treadle.dependency_checks ALTER COLUMN id ADD GENERATED ALWAYS AS ID
     NO MAXVALUE
     CACHE 1
 );
+
+CREATE UNLOGGED TABLE treadle.dependency_requests (
+    jobs uuid[] NOT NULL,
+    ended boolean NOT NULL,
+    past uuid
+);
+ALTER TABLE ONLY treadle.dependency_requests ALTER COLUMN jobs SET STATISTICS 0;
+ALTER TABLE ONLY treadle.dependency_requests ALTER COLUMN ended SET STATISTICS 0;
+ALTER TABLE ONLY treadle.dependency_requests ALTER COLUMN past SET STATISTICS 0;
+
+COMMENT ON TABLE treadle.dependency_requests IS 'Jobs that were enqueued to wait, or have ended, or were retried: at commit, what this means for jobs that wait is decided. Always empty.';
 
 CREATE TABLE treadle.deployments (
     version text NOT NULL,
@@ -1446,6 +1480,23 @@ COMMENT ON COLUMN treadle.pauses.job_type IS 'Empty: every type.';
 
 COMMENT ON COLUMN treadle.pauses.queue IS 'Empty: every queue.';
 
+CREATE TABLE treadle.pruned (
+    status character varying(20) NOT NULL,
+    reached timestamp with time zone NOT NULL
+);
+ALTER TABLE ONLY treadle.pruned ALTER COLUMN status SET STATISTICS 0;
+ALTER TABLE ONLY treadle.pruned ALTER COLUMN reached SET STATISTICS 0;
+
+COMMENT ON TABLE treadle.pruned IS 'Up to which finished_at workers have deleted finished jobs: they go on from there. See prune_jobs().';
+
+CREATE TABLE treadle.seal (
+    only_row boolean DEFAULT true NOT NULL,
+    secret uuid DEFAULT gen_random_uuid() NOT NULL,
+    CONSTRAINT seal_only_row_check CHECK (only_row)
+);
+
+COMMENT ON TABLE treadle.seal IS 'A secret of this schema: settings of sessions that are sealed with it are our own.';
+
 CREATE TABLE treadle.spans (
     step integer NOT NULL,
     job_type character varying(50) NOT NULL,
@@ -1770,8 +1821,14 @@ ALTER TABLE ONLY treadle.occurrences
 ALTER TABLE ONLY treadle.pauses
     ADD CONSTRAINT pauses_pkey PRIMARY KEY (job_type, queue);
 
+ALTER TABLE ONLY treadle.pruned
+    ADD CONSTRAINT pruned_pkey PRIMARY KEY (status, reached);
+
 ALTER TABLE ONLY treadle.schedules
     ADD CONSTRAINT schedules_pkey PRIMARY KEY (name);
+
+ALTER TABLE ONLY treadle.seal
+    ADD CONSTRAINT seal_pkey PRIMARY KEY (only_row);
 
 ALTER TABLE ONLY treadle.spans
     ADD CONSTRAINT spans_pkey PRIMARY KEY (step, job_type, queue, at);
@@ -1911,7 +1968,7 @@ CREATE INDEX idx_workflows_open ON treadle.workflows USING btree (id) WHERE is_o
 
 CREATE TRIGGER change_job BEFORE UPDATE OF status, holds, attempts, max_attempts, run_at, queue, job_type, priority, partition, finished_at ON treadle.jobs FOR EACH ROW WHEN (((old.finished_at IS NOT NULL) OR ((new.finished_at IS NULL) AND (((new.status)::text <> ALL ('{claimed,running}'::text[])) OR (((old.status)::text = 'pending'::text) AND (new.lease = old.lease)))))) EXECUTE FUNCTION treadle.change_job();
 
-CREATE CONSTRAINT TRIGGER check_at_commit AFTER INSERT ON treadle.dependency_checks DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((NOT new.later)) EXECUTE FUNCTION treadle.check_at_commit();
+CREATE CONSTRAINT TRIGGER check_at_commit AFTER INSERT ON treadle.dependency_requests DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION treadle.check_at_commit();
 
 CREATE TRIGGER check_identity BEFORE UPDATE OF key, partition ON treadle.jobs FOR EACH ROW EXECUTE FUNCTION treadle.check_identity();
 

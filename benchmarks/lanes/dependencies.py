@@ -14,12 +14,16 @@ from treadle.db.queries import workflows as queries
 
 ENQUEUE = """
     select array_agg(id)
-    from treadle.enqueue_with_options(%s, array_fill('{}'::text, array[%s::int]), p_after => %s::jsonb)"""
+    from treadle.enqueue_with_options(
+        %s, array_fill('{}'::text, array[%s::int]), jsonb_build_object('after', %s::jsonb)
+    )"""
 
 
 ADD = """
     select count(*)
-    from treadle.enqueue_with_options(%s, array_fill('{}'::text, array[%s::int]), p_workflow => %s::jsonb)"""
+    from treadle.enqueue_with_options(
+        %s, array_fill('{}'::text, array[%s::int]), jsonb_build_object('workflow', %s::jsonb)
+    )"""
 
 
 def fan(url: str, jobs: int, processes: int, waits: bool) -> dict[str, float]:

@@ -104,22 +104,22 @@ MUTANTS = [
     Mutant(
         "a transaction with an older snapshot adds a lane once",
         f"{FUNCTIONS}/triggers/register_lanes.sql",
-        "            perform set_config(c_added, (v_added || v_new)::text, true);\n",
-        "",
+        "        where entry.steady\n           or not v_sees_all;\n",
+        "        where entry.steady;\n",
         test("queue/isolation", "test_a_transaction_adds_a_lane_once"),
     ),
     Mutant(
         "serializable enqueuers read no lanes",
         f"{FUNCTIONS}/triggers/register_lanes.sql",
-        "        if v_new is not null then\n",
-        "        if v_new is not null and (select count(*) from treadle.lanes) >= 0 then\n",
+        "    if v_unknown is not null then\n",
+        "    if v_unknown is not null and (select count(*) from treadle.lanes) >= 0 then\n",
         test("queue/isolation", "test_serializable_enqueuers_do_not_abort_each_other"),
     ),
     Mutant(
         "a claim by hand gets a new lease number",
         f"{FUNCTIONS}/triggers/change_job.sql",
-        "        or old.status = 'pending' and new.lease = old.lease\n",
-        "",
+        " or old.status = 'pending' and new.lease = old.lease)",
+        ")",
         test("queue/by_hand", "test_a_claim_by_hand_under_the_same_name_moves_the_lease"),
     ),
 ]

@@ -6,7 +6,7 @@ SETTLE = f"{FUNCTIONS}/parts/settle_waiting.sql"
 ENDED = f"{FUNCTIONS}/parts/check_ended.sql"
 WAITING = f"{FUNCTIONS}/parts/check_waiting.sql"
 COMMIT = f"{FUNCTIONS}/triggers/check_at_commit.sql"
-UNBLOCK = f"{FUNCTIONS}/triggers/job_ended.sql"
+JOB_ENDED = f"{FUNCTIONS}/triggers/job_ended.sql"
 
 RACES = "queue/dependency_races"
 PLAIN = "queue/dependencies"
@@ -63,16 +63,16 @@ MUTANTS = [
     ),
     Mutant(
         "a failure that is not watched is noticed at once",
-        UNBLOCK,
-        "            or new.status <> 'completed'\n",
-        "            or false\n",
+        JOB_ENDED,
+        "        and new.status <> 'completed'\n",
+        "        and false\n",
         test(PLAIN, "test_the_failure_of_one_of_several_is_noticed_at_once"),
     ),
     Mutant(
         "a job that is retried waits again",
-        UNBLOCK,
-        "        if new.finished_at is null and new.holds & treadle.blocked_by_jobs() <> 0 then\n",
-        "        if false then\n",
+        JOB_ENDED,
+        "    if v_revived and new.holds & treadle.blocked_by_jobs() <> 0 then\n",
+        "    if false then\n",
         test(PLAIN, "test_a_job_that_was_stopped_waits_again_when_it_is_retried"),
     ),
     Mutant(
@@ -105,7 +105,7 @@ MUTANTS = [
     ),
     Mutant(
         "a job that does not exist is refused",
-        f"{FUNCTIONS}/public/enqueue_with_options.sql",
+        f"{FUNCTIONS}/parts/add_jobs.sql",
         "        where not exists (select from treadle.jobs as job where job.id = each.id)\n",
         "        where false\n",
         test(PLAIN, "test_a_job_that_does_not_exist_is_refused_and_the_transaction_goes_on"),

@@ -15,6 +15,13 @@ MAKE_ROOM = f"{FUNCTIONS}/parts/make_room.sql"
 
 MUTANTS = [
     Mutant(
+        "a claim on an older snapshot takes no job under a limit",
+        LOCK,
+        "case when treadle.is_read_committed() then treadle.lock_limit_keys(names, keys, p_wait) else '{}' end",
+        "treadle.lock_limit_keys(names, keys, p_wait)",
+        test("queue/limit_races", "test_a_claim_on_an_older_snapshot_takes_no_job_under_a_limit"),
+    ),
+    Mutant(
         "one claim at a time takes jobs under a limit",
         LOCK_KEYS,
         "                for no key update skip locked\n",
@@ -101,9 +108,23 @@ MUTANTS = [
     Mutant(
         "the end of a job opens its limits",
         f"{FUNCTIONS}/triggers/job_ended.sql",
-        "        perform treadle.note_openings(old.queue, old.job_type, old.partition);\n",
-        "        null;\n",
+        "    if v_flags & treadle.flag_opening() <> 0 and old.status in ('claimed', 'running') then\n",
+        "    if false then\n",
         test("queue/limits", "test_a_lane_that_waits_is_parked_and_opened_again"),
+    ),
+    Mutant(
+        "the ends of jobs that are completed together open their limits",
+        f"{FUNCTIONS}/public/complete_jobs.sql",
+        "    if v_flags & treadle.flag_limited() <> 0 then\n",
+        "    if false then\n",
+        test("queue/job_ended", "test_completions_note_the_openings_of_their_limits_together"),
+    ),
+    Mutant(
+        "jobs that are completed together open their limits without a call of the trigger for each",
+        f"{FUNCTIONS}/public/complete_jobs.sql",
+        "~(treadle.flag_opening() | treadle.flag_counting())",
+        "~treadle.flag_counting()",
+        test("queue/job_ended", "test_completions_note_the_openings_of_their_limits_together"),
     ),
     Mutant(
         "a claimed job is marked if it uses a limit",
@@ -227,8 +248,8 @@ MUTANTS = [
     Mutant(
         "what a session has counted is undone with its jobs",
         MAKE_ROOM,
-        "                false\n            );",
-        "                true\n            );",
+        "v_sealed))), false\n",
+        "v_sealed))), true\n",
         test("queue/max_pending", "test_a_large_bound_is_not_counted_for_each_job"),
     ),
     Mutant(
@@ -321,5 +342,12 @@ MUTANTS = [
         "                for v_nth in 1 .. cardinality(p_names) loop\n",
         "                for v_nth in 1 .. 0 loop\n",
         test("queue/limit_races", "test_a_claim_that_stays_open_keeps_only_the_limits_of_its_jobs"),
+    ),
+    Mutant(
+        "what a session has counted cannot be forged",
+        MAKE_ROOM,
+        "concat_ws(' ', pg_backend_pid(), v_known[1], v_known[2], v_known[3]))) is not true then",
+        "v_known[1])) is null and false then",
+        test("db/roles/enqueue", "test_the_enqueue_role_cannot_forge_how_many_jobs_wait"),
     ),
 ]

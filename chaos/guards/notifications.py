@@ -13,9 +13,37 @@ MUTANTS = [
     Mutant(
         "sleeping workers are woken",
         f"{FUNCTIONS}/triggers/notify_at_commit.sql",
-        "        perform treadle.send_notification('work', v_message);\n",
+        "    perform treadle.wake_workers(clock_timestamp(), true);\n",
         "",
-        test("worker/waking", "test_a_job_is_picked_up_by_a_notification"),
+        test("worker/notifying", "test_a_transaction_that_stays_open_silences_no_other"),
+    ),
+    Mutant(
+        "a call that is a transaction by itself wakes sleeping workers",
+        f"{FUNCTIONS}/parts/wake_workers.sql",
+        "    if p_now then\n",
+        "    if false then\n",
+        test("worker/notifying", "test_a_call_that_is_a_transaction_by_itself_notifies_at_once"),
+    ),
+    Mutant(
+        "a transaction of the caller notifies at commit",
+        "src/treadle/db/runner.py",
+        '"alone": own and connection.info.transaction_status == TransactionStatus.IDLE',
+        '"alone": True',
+        test("worker/notifying", "test_a_call_that_is_a_transaction_by_itself_notifies_at_once"),
+    ),
+    Mutant(
+        "a call notifies only if there is room for the notification",
+        f"{FUNCTIONS}/parts/wake_workers.sql",
+        "            if pg_notification_queue_usage() < 0.9 then",
+        "            if true then",
+        test("worker/notifying", "test_nothing_fails_while_the_queue_of_notifications_is_full"),
+    ),
+    Mutant(
+        "a job whose commit takes long does not wait for the poll",
+        f"{WORKER}/claimer.py",
+        "[after - before for before, after in pairwise((0.0, *RECHECK_SECONDS))]",
+        "[RECHECK_SECONDS[0]]",
+        test("worker/waking", "test_a_job_whose_commit_takes_long_is_found"),
     ),
     Mutant(
         "an open transaction keeps no other from notifying",
@@ -28,7 +56,7 @@ MUTANTS = [
     Mutant(
         "a worker that does not answer a notification delays no job",
         f"{WORKER}/notifications.py",
-        "            self._check_soon()\n",
+        "            self._check_soon(own == place + 1)\n",
         "            pass\n",
         test("worker/herd", "test_a_worker_that_does_not_answer_delays_no_job"),
     ),

@@ -75,13 +75,13 @@ MUTANTS = [
     Mutant(
         "debounce waits no longer than its limit",
         CHANGE,
-        "least(p_job.run_at, before.created_at + p_latest)",
+        "least(p_job.run_at, before.created_at + p_options.latest)",
         "p_job.run_at",
         test("queue/unique_rules", "test_debounce_limit_is_the_longest_wait"),
     ),
     Mutant(
         "all or none",
-        f"{FUNCTIONS}/public/enqueue_with_options.sql",
+        f"{FUNCTIONS}/parts/add_jobs.sql",
         "            if false = any (v_new) then\n",
         "            if false then\n",
         test("queue/unique_rules", "test_raise_raises"),
@@ -103,8 +103,8 @@ MUTANTS = [
     Mutant(
         "a period from before the clock was set back is over",
         PER_PERIOD,
-        "(period.taken_at <= v_now and period.taken_at > v_now - p_period) is not true",
-        "(period.taken_at > v_now - p_period) is not true",
+        "(period.taken_at <= v_now and period.taken_at > v_now - p_options.period) is not true",
+        "(period.taken_at > v_now - p_options.period) is not true",
         test("queue/unique_rules", "test_a_period_from_before_the_clock_was_set_back_is_over"),
     ),
     Mutant(

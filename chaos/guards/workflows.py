@@ -6,8 +6,8 @@ SETTLE = f"{FUNCTIONS}/parts/settle_workflows.sql"
 WATCH = f"{FUNCTIONS}/parts/watch_member.sql"
 FIND = f"{FUNCTIONS}/parts/find_workflow.sql"
 SIGNAL = f"{FUNCTIONS}/public/send_signal.sql"
-UNBLOCK = f"{FUNCTIONS}/triggers/job_ended.sql"
-ENQUEUE = f"{FUNCTIONS}/public/enqueue_with_options.sql"
+JOB_ENDED = f"{FUNCTIONS}/triggers/job_ended.sql"
+ENQUEUE = f"{FUNCTIONS}/parts/add_jobs.sql"
 
 RACES = "queue/workflow_races"
 BATCHES = "app/batches"
@@ -19,9 +19,9 @@ SIGNALS = "app/signals"
 MUTANTS = [
     Mutant(
         "ends that are counted together call no trigger for each job",
-        UNBLOCK,
-        " and old.flags = new.flags -- flag_member(), and the statement does not count it",
-        "",
+        f"{FUNCTIONS}/public/complete_jobs.sql",
+        "~(treadle.flag_opening() | treadle.flag_counting())",
+        "~treadle.flag_opening()",
         test("queue/dependency_cost", "test_completions_that_are_counted_together_call_no_trigger_for_each_job"),
     ),
     Mutant(
@@ -96,16 +96,23 @@ MUTANTS = [
     ),
     Mutant(
         "ends are counted",
-        UNBLOCK,
-        "            and old.status <> new.status\n",
-        "            and false\n",
+        JOB_ENDED,
+        "    if v_flags & treadle.flag_counting() <> 0\n",
+        "    if tg_op = 'DELETE' and v_flags & treadle.flag_counting() <> 0\n",
         test(RACES, "test_ends_by_whatever_statement_are_counted"),
     ),
     Mutant(
+        "a job that was counted with others and is retried is counted again",
+        f"{FUNCTIONS}/triggers/change_job.sql",
+        "        new.flags := new.flags | treadle.flag_counting();\n",
+        "        null;\n",
+        test("queue/job_ended", "test_a_job_of_a_workflow_is_counted_each_time_that_it_ends"),
+    ),
+    Mutant(
         "jobs that are deleted before they end are counted",
-        UNBLOCK,
-        "        elsif tg_op = 'DELETE' and old.finished_at is null then\n",
-        "        elsif false then\n",
+        JOB_ENDED,
+        "    if v_flags & treadle.flag_counting() <> 0\n",
+        "    if tg_op <> 'DELETE' and v_flags & treadle.flag_counting() <> 0\n",
         test(RACES, "test_ends_by_whatever_statement_are_counted"),
     ),
     Mutant(
@@ -139,8 +146,8 @@ MUTANTS = [
     Mutant(
         "a workflow is kept while it has jobs",
         f"{FUNCTIONS}/public/prune_jobs.sql",
-        "or not treadle.has_members(job.id))",
-        "or true)",
+        "                      and edge.needs = 'member'\n",
+        "                      and false\n",
         test(PARTS, "test_a_workflow_is_pruned_as_one"),
     ),
     Mutant(
@@ -180,15 +187,15 @@ MUTANTS = [
     ),
     Mutant(
         "an error about one job does not stop the others",
-        f"{FUNCTIONS}/parts/try_check.sql",
-        "exception when others then\n",
-        "exception when division_by_zero then\n",
+        f"{FUNCTIONS}/parts/decide_check.sql",
+        "    exception when others then\n",
+        "    exception when division_by_zero then\n",
         test(RACES, "test_an_error_about_one_job_does_not_stop_the_others"),
     ),
     Mutant(
         "what cannot be decided is looked at after all others",
         f"{FUNCTIONS}/parts/decide_check.sql",
-        "            look_at = clock_timestamp(),\n",
+        "            look_at = v_look_at,\n",
         "",
         test(RACES, "test_what_cannot_be_decided_does_not_keep_others_from_being_decided"),
     ),
@@ -202,7 +209,7 @@ MUTANTS = [
     Mutant(
         "jobs are added in READ COMMITTED transactions only",
         ENQUEUE,
-        "        if p_workflow -> 'is_new' is null and not treadle.is_read_committed() then\n",
+        "        if p_options.workflow -> 'is_new' is null and not treadle.is_read_committed() then\n",
         "        if false then\n",
         test(RACES, "test_jobs_are_added_in_read_committed_transactions_only"),
     ),
@@ -223,8 +230,8 @@ MUTANTS = [
     Mutant(
         "only what a workflow adds by itself may exceed max_pending",
         ENQUEUE,
-        "        v_bounded := v_bounded and not v_workflow.has_plan;\n",
-        "        v_bounded := false;\n",
+        "        v_has_plan := v_workflow.has_plan;\n",
+        "        v_has_plan := true;\n",
         test("app/max_pending", "test_jobs_that_are_added_to_a_workflow_count"),
     ),
 ]

@@ -206,14 +206,18 @@ def test_headers_by_hand_and_through_sql(app: Treadle, connection: Connection[An
     app.queue.enqueue("show", {}, headers={"trace": "1"})
     connection.execute("""select enqueue('show', '{}', p_headers => '{"trace": "2"}')""")
     connection.execute("""select enqueue_jobs('show', '{"{}"}', p_headers => '{"trace": "3"}')""")
-    connection.execute("""select enqueue_with_options('show', '{"{}"}', p_headers => '{"trace": "4"}')""")
+    connection.execute("""select enqueue_with_options('show', '{"{}"}', '{"headers": {"trace": "4"}}')""")
     assert [each and each["trace"] for each in headers_of(connection)] == ["1", "2", "3", "4"]
     job = app.queue.claim(["show"])[0]
     assert job.headers == {"trace": "1"}
-    for call in ("enqueue('show'", """enqueue_jobs('show', '{"{}"}'""", """enqueue_with_options('show', '{"{}"}'"""):
+    for call in (
+        "enqueue('show', p_headers => %s)",
+        """enqueue_jobs('show', '{"{}"}', p_headers => %s)""",
+        """enqueue_with_options('show', '{"{}"}', jsonb_build_object('headers', %s::jsonb))""",
+    ):
         for wrong, got in (("[]", "array"), (json.dumps({"n": "x" * 9000}), "object of 90")):
             with pytest.raises(Exception, match=f"p_headers must be an object of at most 8192 bytes, got {got}"):
-                connection.execute(f"select {call}, p_headers => '{wrong}')")
+                connection.execute(f"select {call}".encode(), [wrong])
 
 
 def test_a_job_whose_headers_were_written_by_other_means_runs(app: Treadle, connection: Connection[Any]) -> None:

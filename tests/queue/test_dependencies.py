@@ -198,7 +198,7 @@ def test_results_become_arguments(queue: JobQueue, connection: Rows) -> None:
         {"id": str(other), "arguments": ["many"], "nth": 0},
     ]
     (second,) = connection.execute(
-        """select id from enqueue_with_options('b', '{"{\\"own\\": 1}"}', p_after => %s::jsonb)""",
+        """select id from enqueue_with_options('b', '{"{\\"own\\": 1}"}', jsonb_build_object('after', %s::jsonb))""",
         [json.dumps(after)],
     ).fetchone() or (None,)
     for row in claim(queue):
@@ -211,7 +211,7 @@ def test_results_become_arguments(queue: JobQueue, connection: Rows) -> None:
 def test_a_result_that_is_computed_again_is_waited_for(queue: JobQueue, connection: Rows) -> None:
     first, other = queue.enqueue("a"), queue.enqueue("a")
     after = json.dumps([{"id": str(first), "arguments": ["n"]}, {"id": str(other)}])
-    connection.execute("select enqueue_with_options('b', array['{}'], p_after => %s::jsonb)", [after])
+    connection.execute("select enqueue_with_options('b', array['{}'], jsonb_build_object('after', %s::jsonb))", [after])
     rows = {row.id: row for row in claim(queue)}
     queue.complete(rows[first], 1)
     queue.retry(first)

@@ -6,6 +6,7 @@ from uuid import UUID
 import pytest
 from psycopg import Connection
 
+from tests.conftest import Connect
 from tests.support.buffers import buffers
 from tests.support.waiting import wait_for_floor_margin
 from treadle import JobQueue
@@ -50,6 +51,22 @@ def test_a_job_that_is_not_watched_ends_at_no_cost(connection: Connection[Any], 
     assert connection.execute("select count(*) from dependency_checks").fetchone() == (0,)
     queue.complete(rows[0])
     assert [row.id for row in queue.claim(["b"])] == [last]
+
+
+def test_what_is_decided_at_commit_leaves_nothing_to_read(connect: Connect, queue: JobQueue) -> None:
+    """Not even to claims and ticks while a snapshot is open."""
+    connection, reader = connect(), connect()
+    advance = "select advance_waiting(1000)"
+    before = buffers(connection, advance)
+    with reader.transaction():
+        reader.execute("set transaction isolation level repeatable read")
+        reader.execute("select count(*) from jobs")
+        for _ in range(30):
+            first = queue.enqueue_many("a", [{}] * 10)
+            last = [queue.enqueue("b", after=each) for each in first]
+            queue.complete_many(queue.claim(["a"], 10))
+            assert {row.id for row in queue.claim(["b"], 10)} == set(last)
+        assert buffers(connection, advance) <= before
 
 
 def batch_of(connection: Connection[Any], queue: JobQueue, jobs: int) -> UUID:

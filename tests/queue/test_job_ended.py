@@ -73,7 +73,7 @@ def test_completions_note_the_openings_of_their_limits_together(connection: Conn
     assert connection.execute("select key from limit_openings order by key").fetchall() == [("a",), ("b",)]
 
 
-def test_a_status_agrees_with_finished_at(connection: Connection[Any], queue: JobQueue) -> None:
+def test_only_a_job_that_has_ended_has_finished_at(connection: Connection[Any], queue: JobQueue) -> None:
     job = queue.enqueue("a")
     with pytest.raises(errors.CheckViolation) as refused:
         connection.execute("update jobs set status = 'running', lease = lease + 1, finished_at = now()")

@@ -29,11 +29,7 @@ def limit(connection: Rows, amount: int | None, seconds: float | None = None, **
 
 def enqueue(connection: Rows, count: int = 1, tenant: str = "acme", **options: Any) -> None:
     data = [json.dumps({"tenant": tenant, "nth": nth}) for nth in range(count)]
-    names = "".join(f", p_{name} => %({name})s" for name in options)
-    connection.execute(
-        f"select enqueue_with_options('sync', %(data)s{names})",
-        {"data": data, **options},
-    )
+    connection.execute("select enqueue_with_options('sync', %s, %s)", [data, json.dumps(options)])
 
 
 def claim(connection: Rows, count: int = 10, worker: str = "w", types: str = "{sync}") -> list[Any]:
@@ -299,12 +295,12 @@ def test_jobs_inserted_by_hand_are_limited(connection: Rows) -> None:
 
 def test_jobs_inserted_by_hand_one_by_one_are_limited(connection: Rows) -> None:
     limit(connection, 1, per="tenant")
-    for nth in range(3):
+    for nth, tenant in enumerate(["acme", "acme", "zeta"]):
         connection.execute(
-            "insert into jobs (job_type, data) values ('sync', jsonb_build_object('tenant', 'acme', 'nth', %s::int))",
-            [nth],
+            "insert into jobs (job_type, data) values ('sync', jsonb_build_object('tenant', %s::text, 'nth', %s::int))",
+            [tenant, nth],
         )
-    assert [row[2] for row in claim(connection)] == [0]
+    assert [row[2] for row in claim(connection)] == [0, 2]
     assert claim(connection) == []
 
 

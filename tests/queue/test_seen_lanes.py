@@ -32,6 +32,16 @@ def tick(connection: Rows, times: int = 3) -> None:
         connection.execute("select tick('0')")
 
 
+def trigger_calls(connection: Rows) -> int:
+    """How often an enqueue calls the trigger that looks for lanes."""
+    calls = "select coalesce(sum(calls), 0) from pg_stat_xact_user_functions where funcname = 'register_lanes'"
+    with connection.transaction(force_rollback=True):
+        connection.execute("set local track_functions = 'all'")
+        before = one(connection, calls)
+        connection.execute("select enqueue('a')")
+        return int(one(connection, calls) - before)
+
+
 def reads(connection: Rows, statement: str = "select enqueue('a')") -> int:
     """How often the statement searches the tables of lanes."""
     with connection.transaction(force_rollback=True):
@@ -44,8 +54,11 @@ def test_a_lane_that_was_seen_is_not_looked_up(connect: Connect) -> None:
     connection = connect()
     assert reads(connection) > 0
     assert reads(connection) > 0, "what was rolled back was not seen"
+    assert trigger_calls(connection) == 1
     see(connection)
+    assert trigger_calls(connection) == 0
     assert reads(connection) == 0
+    assert reads(connection, "insert into jobs (job_type) values ('a')") == 0
     assert reads(connection, "select enqueue('a', p_delay => '1 hour')") == 0
     assert reads(connection, "select enqueue('a', p_priority => 7)") > 0, "that is another lane"
     assert reads(connection, "insert into jobs (job_type, run_at) values ('a', now() - interval '1 hour')") > 0
@@ -121,6 +134,15 @@ def test_a_forged_memory_loses_no_job(connect: Connect) -> None:
     assert one(connection, "select count(*) from lanes") == 0
     tick(connection, 5)
     assert len(connection.execute("select from claim_job_batch('w', '{a, b}')").fetchall()) == 2
+
+
+def test_an_insert_after_an_enqueue_lists_its_lane(connect: Connect) -> None:
+    connection = connect()
+    see(connection)
+    with connection.transaction():
+        connection.execute("select enqueue('a')")
+        connection.execute("insert into jobs (job_type) values ('b')")
+    assert one(connection, ACTIVE) == 2
 
 
 @pytest.mark.parametrize("level", [IsolationLevel.REPEATABLE_READ, IsolationLevel.SERIALIZABLE])

@@ -51,8 +51,13 @@ def test_a_job_from_before_a_jump_is_claimed_at_once(server: ClockedServer, seco
     [
         ("select enqueue('a', '{\"name\": \"after\"}')", 1),
         ("select enqueue_jobs('a', array_fill('{\"name\": \"after\"}'::text, array[2]))", 2),
+        (
+            """insert into jobs (job_type, data, run_at)
+            values ('a', '{"name": "after"}', clock_timestamp() - interval '1 second')""",
+            1,
+        ),
     ],
-    ids=["enqueue", "enqueue_jobs"],
+    ids=["enqueue", "enqueue_jobs", "dated back"],
 )
 def test_a_job_enqueued_after_a_jump_is_claimed_at_once(
     server: ClockedServer, enqueue: str, jobs: int, seconds: int, isolation: str

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.fresh_database
 # What claims and ticks read, apart from jobs.
 TABLES = (
     *("lanes", "floors", "ticks", "pauses", "limits", "limit_targets", "limit_keys", "limit_openings", "limit_holders"),
-    *("dependency_checks", "wake_requests", "expiries"),
+    *("dependency_checks", "dependency_requests", "wake_requests", "expiries", "pruned"),
 )
 ANALYZE = f"analyze {', '.join(TABLES)}"
 

@@ -12,9 +12,11 @@ from tests.conftest import Connect
 from tests.support.waiting import Barrier, until_waiting_for_lock
 from treadle import JobQueue, Status
 
-PENDING = "select id, is_new from enqueue_with_options('sync', '{1}', '{acme}', p_while => 'pending')"
-REPLACE = """select id, is_changed from enqueue_with_options(
-    'sync', array['{"n": 2}'], '{acme}', 'pending', p_on_conflict => '{replace,reschedule}', p_delay => %s)"""
+PENDING = """select id, is_new from enqueue_with_options(
+    'sync', '{1}', '{"unique_keys": ["acme"], "unique_while": "pending"}')"""
+REPLACE = """select id, is_changed from enqueue_with_options('sync', array['{"n": 2}'], jsonb_build_object(
+    'unique_keys', '{acme}'::text[], 'unique_while', 'pending',
+    'on_conflict', '{replace,reschedule}'::text[], 'delay', %s::text))"""
 
 
 def test_a_pending_job_that_was_returned_does_not_begin_before_the_caller_commits(
@@ -127,7 +129,7 @@ def test_an_older_snapshot_that_cannot_see_the_job_is_told_to_try_again(queue: J
 
 
 THROTTLED = """select id from enqueue_with_options(
-    'sync', '{1}', array[%s]::varchar[], p_period => '1 hour', p_per_period => %s)"""
+    'sync', '{1}', jsonb_build_object('unique_keys', array[%s]::text[], 'period', '1 hour', 'per_period', %s::int))"""
 
 
 def test_throttled_callers_go_one_after_the_other(queue: JobQueue, connect: Connect) -> None:
@@ -178,7 +180,7 @@ def test_a_batch_takes_its_unique_keys_in_their_order(queue: JobQueue, connect: 
     other = connect(autocommit=False)
     other.execute("select enqueue_unique('sync', 'a')")
     with ThreadPoolExecutor(1) as thread:
-        batch = "select id from enqueue_with_options('sync', '{1,2}', '{z,a}')"
+        batch = "select id from enqueue_with_options('sync', '{1,2}', '{\"unique_keys\": [\"z\", \"a\"]}')"
         later = thread.submit(lambda: connect().execute(batch).fetchall())
         until_waiting_for_lock(connect())
         row = other.execute("select enqueue_unique('sync', 'z')").fetchone()

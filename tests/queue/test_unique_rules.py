@@ -1,5 +1,6 @@
 """unique in all its forms: which calls are the same, for how long, and what becomes of the second one."""
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -274,27 +275,29 @@ def test_invalid_options_of_a_function_are_refused_where_it_is_declared(app: Tre
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    "options",
     [
-        "p_while => 'running'",
-        "p_on_conflict => '{skip}'",
-        "p_unique => '{a,b}'",
-        "p_unique => '{null}'",
-        "p_period => '1 hour'",
-        "p_unique => '{a}', p_period => '1 hour', p_per_period => 0",
-        "p_max_attempts => 0",
-        "p_unique => '{\"\"}'",
-        "p_unique => '{a}', p_period => '-1 hour'",
-        "p_unique => '{a}', p_period => '1 hour', p_per_period => null",
-        "p_keys => '{a,b}'",
-        "p_expires => '-1 hour'",
+        {"unique_while": "running"},
+        {"on_conflict": ["skip"]},
+        {"unique_keys": ["a", "b"]},
+        {"unique_keys": [None]},
+        {"period": "1 hour"},
+        {"unique_keys": ["a"], "period": "1 hour", "per_period": 0},
+        {"max_attempts": 0},
+        {"unique_keys": [""]},
+        {"unique_keys": ["a"], "period": "-1 hour"},
+        {"keys": ["a", "b"]},
+        {"partitions": ["{}", "{}"]},
+        {"weight": 0},
+        {"expires": "-1 hour"},
+        {"prio": 7},
     ],
 )
-def test_invalid_arguments_of_the_function_are_refused(connection: Connection[Any], arguments: str) -> None:
+def test_invalid_options_of_the_sql_function_are_refused(connection: Connection[Any], options: dict[str, Any]) -> None:
     with pytest.raises(Exception, match=r"must|needs"):
-        connection.execute(f"select enqueue_with_options('sync', '{{1}}', {arguments})".encode())
+        connection.execute("select enqueue_with_options('sync', '{1}', %s)", [json.dumps(options)])
 
 
 def test_data_is_required(connection: Connection[Any]) -> None:
     with pytest.raises(Exception, match="p_data must be an array of JSON texts"):
-        connection.execute("select enqueue_with_options('sync', null, p_unique => '{a}')")
+        connection.execute("select enqueue_with_options('sync', null, '{\"unique_keys\": [\"a\"]}')")

@@ -25,7 +25,7 @@ begin
     select string_agg(oid::regclass::text, ', ') into large
     from pg_class
     where relnamespace = 'treadle'::regnamespace and relkind = 'r'
-        and relname not in ('migrations', 'functions', 'meter')
+        and relname not in ('migrations', 'functions', 'meter', 'seal')
         and (pg_relation_size(oid) > most_pages * page_size or reltuples <> -1
             or reltoastrelid <> 0 and pg_relation_size(reltoastrelid) > most_pages * page_size);
     if large is not null then
@@ -36,13 +36,14 @@ begin
         for written in
             select oid from pg_class
             where relnamespace = 'treadle'::regnamespace and relkind = 'r'
-                and relname not in ('migrations', 'functions', 'meter') and pg_relation_size(oid) > 0
+                and relname not in ('migrations', 'functions', 'meter', 'seal') and pg_relation_size(oid) > 0
         loop
             execute format('delete from %s', written);
         end loop;
     end if;
     perform setval(seqrelid, seqstart, false) from pg_sequence join pg_class on oid = seqrelid
-    where relnamespace = 'treadle'::regnamespace and relname not in ('tick_clock', 'wake_clock', 'awaited', 'watched', 'lane_epoch');
+    where relnamespace = 'treadle'::regnamespace
+      and relname not in ('tick_clock', 'wake_clock', 'awaited', 'watched', 'lane_epoch');
     perform nextval('treadle.lane_epoch'); -- some lanes were deleted without their trigger
     perform setval(name, 0)
     from unnest('{{treadle.tick_clock, treadle.wake_clock, treadle.awaited, treadle.watched}}'::text[]) as name;

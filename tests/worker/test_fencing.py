@@ -13,6 +13,8 @@ WRITES = {
     "start_jobs": "select count(*) from start_jobs(%(worker)s, array[%(id)s], array[%(lease)s::bigint], '{1}')",
     "complete_jobs": """select count(*)
         from complete_jobs(array[%(id)s], array[%(lease)s::bigint], array[%(worker)s::varchar])""",
+    "complete_job": """select count(*) filter (where done)
+        from complete_job(%(id)s, null, %(lease)s, %(worker)s, 0.1) as done""",
 }
 
 LOSSES = {

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+import pytest
 from psycopg import Connection
 
 from tests.conftest import Connect
@@ -116,6 +117,36 @@ def test_a_claim_of_a_lost_worker_that_arrives_late_is_given_back(queue: JobQueu
     assert one(connection, "select count(*) from workers") == 1
     recovered(connection, "2 days")
     assert one(connection, "select count(*) from workers") == 0, "a row of a worker that is gone is not kept for ever"
+
+
+@pytest.mark.fresh_database
+def test_what_a_lost_worker_has_done_is_not_read_all_the_time(queue: JobQueue, connect: Connect) -> None:
+    """While a snapshot is open, the index entries of all its claims are still there."""
+    connection, reader = connect(), connect()
+    losses = "select * from clock_and_losses()"
+    with reader.transaction():
+        reader.execute("set transaction isolation level repeatable read")
+        reader.execute("select count(*) from jobs")
+        lose_worker(connection)
+        for _ in range(5):
+            queue.enqueue_many("a", [{}] * 1000)
+            connection.execute("select count(*) from claim_jobs('gone', '{a}', 1000)")
+            connection.execute(
+                "select count(*) from (select complete_job(id) from jobs where worker_id = 'gone') as done"
+            )
+        # 256 s is the period that belongs to 3,584 s.
+        found = {}
+        for seconds in (5, 3584 + 5, 3584 + 30):
+            connection.execute("update workers set lost_at = now() - %s * interval '1 second'", [seconds])
+            found[seconds] = buffers(connection, losses)
+        assert found[3584 + 30] < 20
+        assert min(found[5], found[3584 + 5]) > 100
+    # A claim that arrives late is found in time.
+    queue.enqueue("a")
+    connection.execute("select claim_jobs('gone', '{a}')")
+    for seconds, looks in ((5, True), (3584 + 5, True), (3584 + 30, False)):
+        connection.execute("update workers set lost_at = now() - %s * interval '1 second'", [seconds])
+        assert connection.execute("select losses from clock_and_losses()").fetchone() == (looks,)
 
 
 def test_a_lost_worker_keeps_its_row_while_a_job_of_it_is_locked(queue: JobQueue, connect: Connect) -> None:

@@ -356,7 +356,7 @@ def _prune(status: str, older_than: Duration, batch_size: int) -> Generator[Quer
     total, reached = 0, None
     while True:
         pruned: int
-        pruned, reached = yield job_queries.prune(status, older_than, batch_size, reached)
+        pruned, reached = yield job_queries.prune(status, older_than, batch_size, reached or "-infinity")
         total += pruned
         if pruned < batch_size:
             return total

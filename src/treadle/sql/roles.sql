@@ -58,9 +58,9 @@ grant execute on function
     treadle.enqueue_unless_exists,
     treadle.change_unique_jobs,
     treadle.enqueue_per_period,
+    treadle.add_jobs, treadle.check_options,
     treadle.insert_jobs,
-    treadle.partition_parts,
-    treadle.partition_of,
+    treadle.partition_parts, treadle.partition_of, treadle.partitions_of,
     treadle.make_room, -- (owner)
     treadle.check_job,
     treadle.wake_workers, -- (owner)
@@ -99,8 +99,9 @@ grant select, insert, delete on
     treadle.events,
     treadle.logs,
     treadle.steps,
-    treadle.wake_requests,
-    treadle.clock_jumps
+    treadle.wake_requests, treadle.dependency_requests,
+    treadle.clock_jumps,
+    treadle.pruned
     to treadle_worker;
 grant select, delete on -- register_worker() deletes what was set for an earlier worker of the name
     treadle.worker_concurrency
@@ -130,8 +131,10 @@ grant execute on function
     treadle.enqueue_jobs,
     treadle.enqueue_unique, -- (owner)
     treadle.enqueue_with_options, -- (owner)
-    treadle.partition_parts,
-    treadle.partition_of,
+    treadle.add_jobs, treadle.check_options,
+    treadle.enqueue_unless_exists, treadle.change_unique_jobs, treadle.enqueue_per_period,
+    treadle.insert_jobs,
+    treadle.partition_parts, treadle.partition_of, treadle.partitions_of,
     treadle.make_room, -- (owner)
     treadle.check_job,
     treadle.new_id,
@@ -191,13 +194,13 @@ grant execute on function
     -- jobs that wait for others, and workflows
     treadle.note_dependency_check, treadle.note_member_change, -- (owner)
     treadle.enqueue_workflow, treadle.close_workflow, treadle.send_signal, -- (owner)
-    treadle.add_dependencies, treadle.advance_waiting, treadle.decide_check, treadle.try_check, treadle.check_waiting, treadle.check_ended,
+    treadle.add_dependencies, treadle.advance_waiting, treadle.decide_check, treadle.check_waiting, treadle.check_ended,
     treadle.settle_waiting, treadle.free_waiting, treadle.results_for, treadle.stop_waiting, treadle.describe_end, treadle.end_workflows,
     treadle.retry_workflow, treadle.recount_workflow, treadle.flag_watched, treadle.flag_dependencies, treadle.flag_inputs, treadle.flag_workflow,
     treadle.flag_counting, treadle.unblock_next, treadle.note_completed_members, treadle.flag_signal, treadle.blocked_by_signal, treadle.add_members, treadle.add_workflow,
     treadle.find_workflow, treadle.settle_workflows, treadle.roll_up_workflow, treadle.roll_up_workflows, treadle.report_workflow,
-    treadle.watch_member, treadle.failed_member, treadle.why_skipped, treadle.carry_out_plan, treadle.enqueue_planned, treadle.begin_signals,
-    treadle.end_signal, treadle.cancel_members, treadle.delete_members, treadle.has_members,
+    treadle.watch_member, treadle.failed_member, treadle.why_skipped, treadle.carry_out_plan, treadle.begin_signals,
+    treadle.end_signal, treadle.cancel_members, treadle.delete_members,
     -- what a worker writes about its jobs
     treadle.start_job,
     treadle.start_jobs,
@@ -310,7 +313,7 @@ grant select on
     treadle.limit_targets,
     treadle.limit_keys,
     treadle.limit_holders, treadle.limit_openings,
-    treadle.dependencies, treadle.dependency_checks, treadle.member_changes
+    treadle.dependencies, treadle.dependency_checks, treadle.dependency_requests, treadle.member_changes, treadle.pruned
     to treadle_viewer, treadle_operator;
 grant select (id, is_open, has_plan, jobs, completed, failed, cancelled, work, done) on treadle.workflows to treadle_viewer;
 grant select (

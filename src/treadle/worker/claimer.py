@@ -31,8 +31,8 @@ STALLED_SECONDS = 1.0
 # The delay before a job is retried that still runs here, in a thread that does not stop.
 STILL_RUNNING_SECONDS = 1.0
 # An enqueue just after a notification sends none, and its commit may become visible a while after the claimer has
-# checked: on a slow disk, or with synchronous replication. So somebody checks again this long after the notification, unless
-# there is another one: another worker, or the same one if there is no other.
+# checked: on a slow disk, or with synchronous replication. So somebody checks again this long after the notification,
+# unless there is another one: another worker, or the same one if there is no other.
 RECHECK_SECONDS = (0.05, 0.2, 0.5)
 # While jobs keep arriving, a claimer checks only this often whether more are due. A check takes as long as a claim; it
 # also asks for the next notification, with which other workers get their share.
@@ -217,8 +217,8 @@ class Claimer:
         self._wake.set()
 
     def check_soon(self, own: bool = True) -> None:
-        """Another worker was told to look. If it is up to this one (`own`), check a little later whether a job is left; the
-        checks for an earlier notification are not needed any more."""
+        """Another worker was told to look. If it is up to this one (`own`), check a little later whether a job is left.
+        The checks for an earlier notification are not needed any more."""
         for timer in self._check_timers:
             timer.cancel()
         self._rechecks = []

@@ -4,7 +4,7 @@ at a time, and the others find nothing left to do."""
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from treadle.app.listeners import Listeners
 from treadle.db.queries import enqueueing
@@ -166,9 +166,8 @@ async def prune(connection: ReconnectingConnection, keep: Mapping[Status, Durati
     """Delete finished jobs whose retention time is over: in batches, for at most 5 s."""
     total, end = 0, time.monotonic() + PASS_SECONDS
     for status, age in keep.items():
-        reached: datetime | None = None
         while age is not None and time.monotonic() < end:
-            pruned, reached = await connection.run(job_queries.prune(status, age, PRUNE_BATCH, reached))
+            pruned, _ = await connection.run(job_queries.prune(status, age, PRUNE_BATCH, after=None))
             total += pruned
             if pruned < PRUNE_BATCH:
                 break

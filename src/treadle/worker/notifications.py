@@ -68,8 +68,8 @@ class Notifications:
         sleeper: Sleeper,
     ) -> None:
         """`wake` is called when this worker is to look for jobs, and is told whether to look again a little later;
-        `check_soon`, when another one is, and whether this one checks that none were left; `cancel`, when a job was cancelled
-        that may run here; `schedules_changed`, when somebody changed a schedule;
+        `check_soon`, when another one is, and whether this one checks that none were left; `cancel`, when a job was
+        cancelled that may run here; `schedules_changed`, when somebody changed a schedule;
         `concurrency_changed`, when somebody changed how many jobs this worker runs at once. The connections are for
         sending."""
         self.listener = Listener(url, schema, "work", self.received, name)

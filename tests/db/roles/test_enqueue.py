@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+import psycopg
 import pytest
 from psycopg import Connection
 
@@ -113,3 +114,29 @@ def test_the_enqueue_role_looks_up_no_lane_that_it_has_seen(roles: Roles) -> Non
         before = connection.execute(read).fetchall()
         connection.execute("select treadle.enqueue('a')")
         assert connection.execute(read).fetchall() == before
+
+
+def test_the_enqueue_role_cannot_forge_how_many_jobs_wait(roles: Roles, owner: Connection[Any]) -> None:
+    """A session remembers what it has counted, if there are many: in a setting that the role can change."""
+    owner.execute("select treadle.set_limit('many', 1500, p_job_type => 'a')")
+    owner.execute("update treadle.limits set when_full = 'refuse'")
+    fill = "select count(*) from treadle.enqueue_jobs('a', array_fill('{}'::text, array[%s]))"
+    connection = roles.connect("enqueue")
+    assert one(connection, fill, 1500) == 1500
+    digest = one(connection, "select md5(concat_ws(%s, 'treadle.jobs'::regclass::oid, 'many', ''))", "\n")
+    name = f"treadle.pending_{digest[:2]}"
+    remembered = one(connection, "select current_setting(%s)", name).split()
+    assert remembered[0] == digest
+    remembered[2] = "0"
+    now = "extract(epoch from clock_timestamp())"
+    for forged in (remembered[:3], remembered, [*remembered[:3], "0" * 32]):
+        connection.execute(
+            f"select set_config(%s, concat_ws(' ', %s::text, {now}, '0', %s::text), false)",
+            [name, digest, forged[3] if forged[3:] else None],
+        )
+        assert one(connection, fill, 1000) == 0
+        connection.execute("select set_config(%s, %s, false)", [name, " ".join(forged)])
+        assert one(connection, fill, 1000) == 0
+    assert count(owner) == 1500
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        connection.execute("select from treadle.seal")

@@ -168,23 +168,30 @@ def _with_options(
     raises = rule is not None and rule.raises
     if unique is not None and raises and len(set(unique)) < len(unique):
         raise InvalidArgument('on_conflict="raise", but two of the calls have the same unique key')
-    params = {
-        **_shared(job_type, **options),
+    shared = _shared(job_type, **options)
+    given: dict[str, Any] = {
+        **shared,
         **_expiry(options.get("expires")),
-        "data": "\n".join(texts),
+        "headers": dict(options.get("headers") or {}) or None,
         "keys": None if keys is None else list(keys),
-        "unique": unique,
-        "while": "pending" if rule is not None and rule.pending else "unfinished",
-        "period": rule and rule.period,
-        "per_period": rule.per_period if rule is not None else 1,
-        "on_conflict": list(rule.changes) if rule is not None else [],
-        "latest": rule and rule.latest,
-        "all_or_none": raises,
         "partitions": None if partitions is None else list(partitions),
         "weight": options.get("weight"),
-        "after": encode([each.record() for each in after]) if after else None,
-        "workflow": None if workflow is None else encode({"id": str(workflow)}),
+        "after": [each.record() for each in after] or None,
+        "workflow": None if workflow is None else {"id": str(workflow)},
     }
+    if rule is not None:
+        given |= {
+            "unique_keys": unique,
+            "unique_while": "pending" if rule.pending else None,
+            "period": rule.period,
+            "per_period": rule.per_period,
+            "on_conflict": list(rule.changes),
+            "latest": rule.latest,
+            "all_or_none": raises,
+        }
+    del given["job_type"]
+    record = {name: _plain(value) for name, value in given.items() if value is not None}
+    params = {"job_type": shared["job_type"], "data": "\n".join(texts), "options": encode(record, _MAX_INT)}
 
     def read(rows: Rows) -> list[Enqueued]:
         enqueued = [Enqueued(*row) for row in rows]
@@ -219,6 +226,17 @@ def _added(job_type: str, count: int, rows: Rows) -> list[Enqueued]:
 
 def _key(key: str | None) -> str | None:
     return None if key is None else text_within(key, 200, "key")
+
+
+def _plain(value: Any) -> Any:
+    """As enqueue_with_options() reads it."""
+    match value:
+        case datetime():
+            return value.isoformat()
+        case timedelta():
+            return value / timedelta(seconds=1)
+        case _:
+            return value
 
 
 def _expiry(expires: Duration | datetime | None) -> dict[str, object]:

@@ -191,15 +191,16 @@ def recover(timeout: Duration) -> Query[int]:
 
 
 def prune(
-    status: str, age: Duration, batch_size: int, after: datetime | None = None
+    status: str, age: Duration, batch_size: int, after: datetime | str | None = "-infinity"
 ) -> Query[tuple[int, datetime | None]]:
+    """`after`: where the call before has stopped; null: where the last one of any worker has."""
     if status_of(status) not in FINISHED:
         raise InvalidArgument(f"only completed, failed or cancelled jobs can be pruned, got {status!r}")
     params = {
         "status": status_of(status).value,
         "age": duration(age, "older_than"),
         "limit": int_within(batch_size, 1, 100_000, "batch_size"),
-        "after": "-infinity" if after is None else after,
+        "after": after,
     }
     return call("prune_jobs", params, lambda rows: (rows[0][0], rows[0][1]), columns="pruned, reached")
 

@@ -132,7 +132,7 @@ def forget(stored_ids: Iterable[UUID]) -> Query[int]:
 
 def _using(enqueue: Query[list[Enqueued]], uses: Sequence[tuple[int, UUID]]) -> Query[list[Enqueued]]:
     params = enqueue.params
-    if "unique" in params:
+    if "options" in params:
         text = statement("enqueue_with_options_using").replace("/* enqueue_with_options.sql */", enqueue.text)
     else:
         text = statement("enqueue_jobs_using")

@@ -125,9 +125,11 @@ def _complete_one(worker_id: str, claim: Claim, outcome: Outcome, seconds: float
         "seconds": seconds,
         "lock_timeout": LOCK_TIMEOUT,
     }
-    return Query(
-        statement("complete_job"), params, lambda rows: {claim.id} if rows[0][0] is None else set(), often=True
-    )
+
+    def refused(rows: Rows) -> set[UUID]:
+        return {claim.id} if rows[0][0] is None else set()
+
+    return Query(statement("complete_job"), params, refused, often=True)
 
 
 def settle(worker_id: str, done: Sequence[tuple[Claim, Outcome, float]], crash_limit: int) -> Query[dict[UUID, Status]]:

@@ -48,10 +48,11 @@ create table treadle.jobs (
     origin        jsonb,
     headers       jsonb,
 
-    -- PostgreSQL parses it again for every INSERT and UPDATE: a list that is one constant is parsed in half the time.
+    -- PostgreSQL parses it again for every INSERT and UPDATE: a list that is one constant is parsed in half the time. A job that has
+    -- ended may be without its time: while triggers are off, nothing sets it (doctor finds such jobs).
     constraint valid_status check (
         case
-            when finished_at is null then status = any ('{pending,claimed,running}'::text[])
+            when finished_at is null then status = any ('{pending,claimed,running,completed,failed,cancelled}'::text[])
             else status = any ('{completed,failed,cancelled}'::text[])
         end
     )
@@ -114,6 +115,50 @@ create unique index idx_jobs_key_running on treadle.jobs (key)
 -- Of the unfinished jobs of a type, at most one has a given unique key. A job without one is not in this index.
 create unique index idx_jobs_unique on treadle.jobs (unique_key, job_type)
     where unique_key is not null and status in ('pending', 'claimed', 'running');
+
+-- Rows are only added and deleted, and the newest is read first: rows that an open snapshot keeps from being removed are not
+-- in the way.
+create table treadle.pruned (
+    status  varchar(20) not null,
+    reached timestamptz not null,
+    primary key (status, reached)
+);
+
+comment on table treadle.pruned is 'Up to which finished_at workers have deleted finished jobs: they go on from there. See prune_jobs().';
+
+create type treadle.enqueue_options as (
+    -- of each job
+    priority      int,
+    queue         varchar,
+    run_at        timestamptz,
+    delay         interval,
+    key           varchar,
+    max_attempts  int,
+    weight        int,
+    partition     text,
+    headers       jsonb,
+    expires       interval,
+    expires_at    timestamptz,
+
+    -- lists, with one element for each job
+    keys          varchar[],
+    partitions    text[],
+    unique_keys   varchar[],
+
+    -- what is unique, and what happens to a job that exists
+    unique_while  varchar,
+    period        interval,
+    per_period    int,
+    on_conflict   varchar[],
+    latest        interval,
+    all_or_none   boolean,
+
+    -- what they wait for, and are part of
+    after         jsonb,
+    workflow      jsonb
+);
+
+comment on type treadle.enqueue_options is 'The options of enqueue_with_options(), which describes them.';
 
 create table treadle.unique_periods (
     job_type   varchar(50) not null,
@@ -623,6 +668,16 @@ comment on column treadle.limit_holders.found is 'How many of the jobs still use
 comment on column treadle.limit_holders.full_at is 'For a limit per period: when all of its burst can be used again.';
 comment on column treadle.limit_holders.closed_until is 'A job was told to wait until then.';
 
+-- With it make_room() seals what a session remembers. No role has the right to read it.
+create table treadle.seal (
+    only_row boolean primary key default true check (only_row),
+    secret   uuid not null default gen_random_uuid()
+);
+
+comment on table treadle.seal is 'A secret of this schema: settings of sessions that are sealed with it are our own.';
+
+insert into treadle.seal default values;
+
 create table treadle.limit_openings (
     opens_at timestamptz not null,
     id       bigint generated always as identity,
@@ -690,7 +745,6 @@ create table treadle.dependency_checks (
     jobs     uuid[] not null,
     ended    boolean not null,
     past     uuid,
-    later    boolean not null default false,
     error    text
 ) with (
     autovacuum_vacuum_scale_factor = 0,
@@ -698,11 +752,10 @@ create table treadle.dependency_checks (
     autovacuum_vacuum_cost_delay = 0
 );
 
-comment on table treadle.dependency_checks is 'Jobs that were enqueued to wait, or have ended, or were retried: at commit, what this means for jobs that wait is decided. What could not be decided then stays here, for the next claim or tick.';
+comment on table treadle.dependency_checks is 'What could not be decided at commit (see dependency_requests), for the next claim or tick.';
 comment on column treadle.dependency_checks.look_at is 'Not before. What could not be decided is looked at after all others.';
 comment on column treadle.dependency_checks.ended is 'These have ended, or were retried, and others may wait for them. False: these wait for others.';
 comment on column treadle.dependency_checks.past is 'Those that they wait for have ended up to this one; or, if they have ended, those that wait for them were looked at up to this one. Null: none is known.';
-comment on column treadle.dependency_checks.later is 'Not at commit: another transaction has to end first.';
 comment on column treadle.dependency_checks.error is 'Why it could not be decided: it is tried again later.';
 
 -- Serves claim_work: whether something was noted lately.
@@ -710,6 +763,16 @@ create index idx_dependency_checks_noted on treadle.dependency_checks (noted_at)
 
 -- Serves advance_waiting.
 create index idx_dependency_checks_look on treadle.dependency_checks (look_at);
+
+-- A row here makes its transaction run check_at_commit(), as with wake_requests. Most is decided then, and leaves no entry in an
+-- index that claims and ticks would read while a snapshot is open.
+create unlogged table treadle.dependency_requests (
+    jobs  uuid[] not null,
+    ended boolean not null,
+    past  uuid
+);
+
+comment on table treadle.dependency_requests is 'Jobs that were enqueued to wait, or have ended, or were retried: at commit, what this means for jobs that wait is decided. Always empty.';
 
 create table treadle.workflows (
     id        uuid primary key,
@@ -1130,7 +1193,7 @@ declare
     c_tables constant regclass[] := array[
         'treadle.lanes', 'treadle.floors', 'treadle.ticks', 'treadle.pauses', 'treadle.limits', 'treadle.limit_targets',
         'treadle.limit_keys', 'treadle.limit_openings', 'treadle.limit_holders', 'treadle.dependency_checks',
-        'treadle.wake_requests', 'treadle.expiries'
+        'treadle.wake_requests', 'treadle.expiries', 'treadle.pruned', 'treadle.dependency_requests'
     ];
     v_column record;
 begin

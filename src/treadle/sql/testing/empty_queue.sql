@@ -24,7 +24,7 @@ begin
     from pg_class as relation
     where relation.relnamespace = v_schema
       and relation.relkind = 'r'
-      and relation.relname not in ('migrations', 'functions', 'meter')
+      and relation.relname not in ('migrations', 'functions', 'meter', 'seal')
       and (
             pg_relation_size(relation.oid) > case when v_may_delete then c_small else 0 end
             or relation.reltoastrelid <> 0 and pg_relation_size(relation.reltoastrelid) > c_small
@@ -38,7 +38,7 @@ begin
         from pg_class as relation
         where relation.relnamespace = v_schema
           and relation.relkind = 'r'
-          and relation.relname not in ('migrations', 'functions', 'meter')
+          and relation.relname not in ('migrations', 'functions', 'meter', 'seal')
           and pg_relation_size(relation.oid) > 0
     loop
         execute format('delete from %s', v_written);

@@ -19,7 +19,7 @@ begin
         limit c_checks
         for update skip locked
     loop
-        perform treadle.try_check(v_check.id, v_check.jobs, v_check.ended, v_check.past, p_limit);
+        perform treadle.decide_check(v_check.id, v_check.jobs, v_check.ended, v_check.past, p_limit);
     end loop;
 end
 $$;

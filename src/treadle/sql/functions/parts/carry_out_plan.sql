@@ -27,14 +27,17 @@ begin
               and exists (select from treadle.jobs as failed where failed.id = (p_plan ->> 'of')::uuid and failed.status <> 'completed')
             order by job.completed_at desc, job.id desc
         loop
-            v_added := treadle.enqueue_planned(
-                v_undo.value,
+            v_last := added.id
+            from treadle.add_jobs(
+                v_undo.value ->> 'job_type',
                 array[v_undo.value ->> 'data'],
-                case when v_last is null then '[]' else jsonb_build_array(jsonb_build_object('id', v_last)) end
-                    || jsonb_strip_nulls(jsonb_build_object('id', v_undo.id, 'arguments', v_undo.value -> 'arguments')),
-                jsonb_build_object('id', p_id)
-            );
-            v_last := v_added[1];
+                jsonb_populate_record(null::treadle.enqueue_options, v_undo.value || jsonb_build_object(
+                    'after',
+                    case when v_last is null then '[]' else jsonb_build_array(jsonb_build_object('id', v_last)) end
+                        || jsonb_strip_nulls(jsonb_build_object('id', v_undo.id, 'arguments', v_undo.value -> 'arguments')),
+                    'workflow', jsonb_build_object('id', p_id)
+                ))
+            ) as added;
         end loop;
     else
         v_over := treadle.results_for(p_id) -> 'over';
@@ -56,10 +59,17 @@ begin
             limit c_part
         );
         if v_data <> '{}' then
-            v_added := treadle.enqueue_planned(p_plan, v_data, null, jsonb_build_object(
-                'id', p_id,
-                'places', (select jsonb_agg(v_begun + nth - 1) from generate_series(1, cardinality(v_data)) as nth)
-            ));
+            v_added := array(
+                select added.id
+                from treadle.add_jobs(
+                    p_plan ->> 'job_type',
+                    v_data,
+                    jsonb_populate_record(null::treadle.enqueue_options, p_plan || jsonb_build_object('workflow', jsonb_build_object(
+                        'id', p_id,
+                        'places', (select jsonb_agg(v_begun + nth - 1) from generate_series(1, cardinality(v_data)) as nth)
+                    )))
+                ) as added
+            );
         end if;
         if v_begun + coalesce(cardinality(v_added), 0) < jsonb_array_length(v_over) then
             update treadle.workflows as workflow

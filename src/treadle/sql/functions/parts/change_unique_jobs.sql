@@ -3,31 +3,25 @@
 create or replace function treadle.change_unique_jobs(
     p_job treadle.jobs,
     p_data text[],
+    p_partitions varchar[],
+    p_options treadle.enqueue_options,
     p_nths int[],
     p_unique varchar[],
-    p_ids uuid[],
-    p_on_conflict varchar[],
-    p_latest interval,
-    p_partitions text[]
+    p_ids uuid[]
 ) returns void
 language plpgsql
 set enable_seqscan = off
 as $$
 declare
-    v_replace constant boolean := 'replace' = any (p_on_conflict);
-    v_reschedule constant boolean := 'reschedule' = any (p_on_conflict);
-    v_prioritize constant boolean := 'prioritize' = any (p_on_conflict);
-    v_parts constant varchar[] := treadle.partition_parts(p_job.job_type, p_job.queue);
+    v_replace constant boolean := 'replace' = any (p_options.on_conflict);
+    v_reschedule constant boolean := 'reschedule' = any (p_options.on_conflict);
+    v_prioritize constant boolean := 'prioritize' = any (p_options.on_conflict);
 begin
     update treadle.jobs as job
     set data = case when v_replace then item.data::jsonb else job.data end,
         headers = case when v_replace then p_job.headers else job.headers end,
         checkpoint = case when not v_replace then job.checkpoint end,
-        partition = case
-            when v_replace and (v_parts is not null or item.given is not null)
-                then treadle.partition_of(v_parts, item.data::jsonb, item.given::jsonb)
-            else job.partition
-        end,
+        partition = case when v_replace then coalesce(item.partition, job.partition) else job.partition end,
         priority = case when v_prioritize then greatest(job.priority, p_job.priority) else job.priority end,
         run_at = case when v_reschedule then moved.run_at else job.run_at end,
         -- Counted from when the job is due.
@@ -38,10 +32,10 @@ begin
         )
     from treadle.jobs as before
     cross join lateral (
-        select greatest(least(p_job.run_at, before.created_at + p_latest), p_job.created_at) as run_at
+        select greatest(least(p_job.run_at, before.created_at + p_options.latest), p_job.created_at) as run_at
     ) as moved
     join unnest(p_unique, p_nths) as chosen (unique_key, nth) on chosen.unique_key = before.unique_key
-    join unnest(p_data, p_partitions) with ordinality as item (data, given, nth) on item.nth = chosen.nth
+    join unnest(p_data, p_partitions) with ordinality as item (data, partition, nth) on item.nth = chosen.nth
     where before.id = any (p_ids)
       and job.id = before.id;
 
@@ -59,5 +53,5 @@ begin
 end
 $$;
 
-comment on function treadle.change_unique_jobs(treadle.jobs, text[], int[], varchar[], uuid[], varchar[], interval, text[])
+comment on function treadle.change_unique_jobs(treadle.jobs, text[], varchar[], treadle.enqueue_options, int[], varchar[], uuid[])
     is 'Changes pending jobs as on_conflict says.';

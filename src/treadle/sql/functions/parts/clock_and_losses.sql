@@ -1,5 +1,9 @@
 -- For workers, which compare the server's clock with their own: one statement for all questions.
 -- With "offset 0", the time that remains is computed once for each worker.
+--
+-- A claim of a lost worker may arrive late. To look for it reads the index entries of all jobs that the worker has ever claimed, while
+-- an open snapshot keeps them. So the longer ago the worker was lost, the less often this looks: always for the first minute, then
+-- in the first seconds of a period that grows to an eighth of that time. (recover_lost_workers() looks for all of them.)
 create or replace function treadle.clock_and_losses(
     out clock bigint, out jumps bigint, out losses boolean, out next_loss double precision
 )
@@ -17,7 +21,9 @@ begin
             known.seen_at > v_now + interval '1 second'
             or known.remaining < interval '0'
             or known.lost_at < v_now - interval '1 day'
-            or known.lost_at is not null and exists (
+            or known.lost_at is not null
+            and known.lost_for - known.period * floor(known.lost_for / known.period) < known.seconds
+            and exists (
                 select
                 from treadle.jobs as job
                 where job.worker_id = known.worker_id
@@ -28,9 +34,13 @@ begin
     into losses, next_loss
     from (
         select
-            worker.worker_id, worker.seen_at, worker.lost_at,
+            worker.worker_id, worker.seen_at, worker.lost_at, lost.lost_for,
+            power(2, floor(log(greatest(lost.lost_for, 8) / 8) / log(2.0))) as period,
+            -- Each worker asks more than once in its lease.
+            greatest(10, extract(epoch from worker.lease)) as seconds,
             case when worker.lost_at is null then worker.seen_at - treadle.clock_before(worker.lease, v_now) end as remaining
         from treadle.workers as worker
+        cross join lateral (select extract(epoch from v_now - worker.lost_at)::float8 as lost_for) as lost
         offset 0
     ) as known;
 end

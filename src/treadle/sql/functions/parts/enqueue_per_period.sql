@@ -1,13 +1,10 @@
--- The part of enqueue_with_options() for unique keys with a limit per period. Each key has p_per_period places; each enqueued
+-- The part of enqueue_with_options() for unique keys with a limit per period. Each key has per_period places; each enqueued
 -- job takes one for the length of the period. A call locks the first place of its keys, so there is one at a time for each key.
 create or replace function treadle.enqueue_per_period(
     p_job treadle.jobs,
     p_data text[],
-    p_unique varchar[],
-    p_keys varchar[],
-    p_period interval,
-    p_per_period int,
-    p_partitions text[] default null
+    p_partitions varchar[],
+    p_options treadle.enqueue_options
 ) returns table (nth int, id uuid, is_new boolean)
 language plpgsql
 as $$
@@ -20,7 +17,7 @@ declare
     v_slots int[];
     v_ids uuid[];
 begin
-    v_wanted := array(select distinct item.unique_key from unnest(p_unique) as item (unique_key));
+    v_wanted := array(select distinct item.unique_key from unnest(p_options.unique_keys) as item (unique_key));
 
     loop
         -- In the order of the keys, so that two calls cannot wait for each other.
@@ -52,16 +49,16 @@ begin
             wanted.unique_key, place.slot,
             row_number() over (partition by wanted.unique_key order by place.slot) as place
         from unnest(v_wanted) as wanted (unique_key)
-        cross join generate_series(1, p_per_period) as place (slot)
+        cross join generate_series(1, p_options.per_period) as place (slot)
         left join treadle.unique_periods as period
             on period.job_type = p_job.job_type
             and period.unique_key = wanted.unique_key
             and period.slot = place.slot
-        where (period.taken_at <= v_now and period.taken_at > v_now - p_period) is not true
+        where (period.taken_at <= v_now and period.taken_at > v_now - p_options.period) is not true
     ),
     item as materialized (
         select each.unique_key, each.nth, row_number() over (partition by each.unique_key order by each.nth) as place
-        from unnest(p_unique) with ordinality as each (unique_key, nth)
+        from unnest(p_options.unique_keys) with ordinality as each (unique_key, nth)
     )
     select array_agg(item.nth order by item.nth), array_agg(item.unique_key order by item.nth), array_agg(free.slot order by item.nth)
     into v_nths, v_keys, v_slots
@@ -69,11 +66,11 @@ begin
     join free on free.unique_key = item.unique_key and free.place = item.place;
 
     v_ids := array(select added.id from treadle.insert_jobs(
-        p_job, p_data, p_keys, v_nths, p_partitions => p_partitions
+        p_job, p_data, p_options.keys, p_partitions, coalesce(v_nths, '{}')
     ) as added);
 
     insert into treadle.unique_periods as period (job_type, unique_key, slot, job_id, taken_at, ends_at)
-    select p_job.job_type, taken.unique_key, taken.slot, taken.id, v_now, v_now + p_period
+    select p_job.job_type, taken.unique_key, taken.slot, taken.id, v_now, v_now + p_options.period
     from unnest(v_keys, v_slots, v_ids) as taken (unique_key, slot, id)
     on conflict (job_type, unique_key, slot)
         do update set job_id = excluded.job_id, taken_at = excluded.taken_at, ends_at = excluded.ends_at;
@@ -88,11 +85,11 @@ begin
         order by period.unique_key, period.taken_at desc, period.slot desc
     )
     select item.nth::int, coalesce(taken.id, latest.job_id), taken.id is not null
-    from unnest(p_unique) with ordinality as item (unique_key, nth)
+    from unnest(p_options.unique_keys) with ordinality as item (unique_key, nth)
     left join unnest(v_nths, v_ids) as taken (nth, id) on taken.nth = item.nth
     left join latest on latest.unique_key = item.unique_key;
 end
 $$;
 
-comment on function treadle.enqueue_per_period(treadle.jobs, text[], varchar[], varchar[], interval, int, text[])
+comment on function treadle.enqueue_per_period(treadle.jobs, text[], varchar[], treadle.enqueue_options)
     is 'Enqueues as many jobs as each unique key allows per period, and returns the latest job for the others.';

@@ -14,8 +14,13 @@ declare
     v_before timestamptz := p_schedule.last_at;
     v_last_job uuid := p_schedule.last_job;
     v_count int := 0;
-    v_parts constant varchar[] := treadle.partition_parts(p_schedule.job_type, p_schedule.queue);
+    v_job treadle.jobs;
 begin
+    v_job.job_type := p_schedule.job_type;
+    v_job.priority := p_schedule.priority;
+    v_job.queue := p_schedule.queue;
+    v_job.max_attempts := p_schedule.max_attempts;
+
     insert into treadle.occurrences (schedule, scheduled_for, skipped)
     select p_schedule.name, missed, 'missed'
     from unnest(p_missed) as missed
@@ -43,20 +48,16 @@ begin
         -- First the transaction id, then the clock: the tick relies on that order (see tick.sql).
         perform pg_current_xact_id();
         v_now := clock_timestamp();
-        insert into treadle.jobs (job_type, priority, data, created_at, queue, run_at, key, max_attempts, origin, partition)
-        values (
-            p_schedule.job_type,
-            p_schedule.priority,
-            p_schedule.data,
-            v_now,
-            p_schedule.queue,
-            greatest(v_time + random() * p_schedule.jitter, v_now),
-            coalesce(p_schedule.key, case when p_schedule.overlap = 'wait' then 'schedule ' || p_schedule.name end),
-            p_schedule.max_attempts,
-            jsonb_build_object('schedule', p_schedule.name, 'for', v_time, 'before', v_before),
-            case when v_parts is null then '' else treadle.partition_of(v_parts, p_schedule.data) end
-        )
-        returning id into v_last_job;
+        v_job.created_at := v_now;
+        v_job.run_at := greatest(v_time + random() * p_schedule.jitter, v_now);
+        v_job.origin := jsonb_build_object('schedule', p_schedule.name, 'for', v_time, 'before', v_before);
+        v_last_job := added.id
+        from treadle.insert_jobs(
+            v_job,
+            array[p_schedule.data::text],
+            array[coalesce(p_schedule.key, case when p_schedule.overlap = 'wait' then 'schedule ' || p_schedule.name end)],
+            treadle.partitions_of(p_schedule.job_type, p_schedule.queue, array[p_schedule.data::text], null)
+        ) as added;
 
         insert into treadle.occurrences (schedule, scheduled_for, job_id)
         values (p_schedule.name, v_time, v_last_job);

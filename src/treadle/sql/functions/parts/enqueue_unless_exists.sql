@@ -10,18 +10,15 @@
 create or replace function treadle.enqueue_unless_exists(
     p_job treadle.jobs,
     p_data text[],
-    p_unique varchar[],
-    p_keys varchar[],
-    p_on_conflict varchar[],
-    p_latest interval,
-    p_partitions text[] default null
+    p_partitions varchar[],
+    p_options treadle.enqueue_options
 ) returns table (nth int, id uuid, is_new boolean, is_changed boolean)
 language plpgsql
 set enable_seqscan = off
 as $$
 declare
-    v_change constant boolean := p_on_conflict <> '{}';
-    v_replace constant boolean := 'replace' = any (p_on_conflict);
+    v_change constant boolean := p_options.on_conflict <> '{}';
+    v_replace constant boolean := 'replace' = any (p_options.on_conflict);
     -- On an older snapshot, a job that exists may have finished since: then only the INSERT can tell.
     v_look boolean := treadle.is_read_committed();
     v_wanted varchar[]; -- the unique keys for which there is no job yet
@@ -36,7 +33,7 @@ begin
     into v_wanted, v_nths
     from (
         select item.unique_key, case when v_replace then max(item.nth) else min(item.nth) end as nth
-        from unnest(p_unique) with ordinality as item (unique_key, nth)
+        from unnest(p_options.unique_keys) with ordinality as item (unique_key, nth)
         group by item.unique_key
     ) as chosen;
 
@@ -70,7 +67,7 @@ begin
                     for no key update
                 ) as locked;
 
-                perform treadle.change_unique_jobs(p_job, p_data, v_nths, v_wanted, v_ids, p_on_conflict, p_latest, p_partitions);
+                perform treadle.change_unique_jobs(p_job, p_data, p_partitions, p_options, v_nths, v_wanted, v_ids);
                 v_changed := v_changed || v_ids;
             else
                 select array_agg(locked.id), array_agg(locked.unique_key)
@@ -112,7 +109,7 @@ begin
 
         select array_agg(added.id), array_agg(added.unique_key)
         into v_ids, v_keys
-        from treadle.insert_jobs(p_job, p_data, p_keys, v_nths, v_wanted, p_partitions) as added;
+        from treadle.insert_jobs(p_job, p_data, p_options.keys, p_partitions, v_nths, v_wanted) as added;
 
         -- New ones are returned at once, others with what is found in the next round.
         return query
@@ -120,7 +117,7 @@ begin
         from unnest(v_ids, v_keys) as added (id, unique_key)
         join (
             select each.unique_key, each.nth, row_number() over (partition by each.unique_key order by each.nth) as place
-            from unnest(p_unique) with ordinality as each (unique_key, nth)
+            from unnest(p_options.unique_keys) with ordinality as each (unique_key, nth)
         ) as item on item.unique_key = added.unique_key;
 
         select array_agg(chosen.unique_key), array_agg(chosen.nth)
@@ -140,9 +137,9 @@ begin
     return query
     select item.nth::int, found.id, false, found.id = any (v_changed)
     from unnest(v_all_ids, v_all_keys) as found (id, unique_key)
-    join unnest(p_unique) with ordinality as item (unique_key, nth) on item.unique_key = found.unique_key;
+    join unnest(p_options.unique_keys) with ordinality as item (unique_key, nth) on item.unique_key = found.unique_key;
 end
 $$;
 
-comment on function treadle.enqueue_unless_exists(treadle.jobs, text[], varchar[], varchar[], varchar[], interval, text[])
+comment on function treadle.enqueue_unless_exists(treadle.jobs, text[], varchar[], treadle.enqueue_options)
     is 'Enqueues jobs whose unique key no other job has, and returns or changes the others.';

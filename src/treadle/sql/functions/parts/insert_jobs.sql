@@ -1,6 +1,9 @@
--- The INSERT of enqueue_with_options(). p_job has what the jobs have in common; p_nths says which elements of p_data are meant,
+-- The INSERT of all jobs but those of enqueue(). p_job has what they have in common; p_nths says which elements of p_data are meant,
 -- and p_unique has a unique key for each of them, if they have one. Without unique keys, returns the ids in the order of the list.
 -- Jobs whose unique key another job has are left out; if that one is just being added, this waits for its transaction.
+--
+-- run_at grows by a microsecond from job to job, so that the floor of the lane can lie between any two of them. It is
+-- counted backwards, so that all of them are due at once.
 --
 -- In the order of the unique keys, so that two calls at the same time cannot wait for each other; jobs with a key in the order of
 -- the list, because the order within a key is that of the ids.
@@ -8,21 +11,21 @@ create or replace function treadle.insert_jobs(
     p_job treadle.jobs,
     p_data text[],
     p_keys varchar[],
-    p_nths int[],
-    p_unique varchar[] default null,
-    p_partitions text[] default null -- what is given of the partition of each element of p_data, as JSON
+    p_partitions varchar[],
+    p_nths int[] default null,
+    p_unique varchar[] default null
 ) returns table (id uuid, unique_key varchar)
 language plpgsql
 as $$
 #variable_conflict use_column -- in "on conflict"
 declare
-    v_parts constant varchar[] := treadle.partition_parts(p_job.job_type, p_job.queue);
+    v_first constant timestamptz := p_job.run_at - cardinality(p_data) * interval '1 microsecond';
 begin
-    return query
-    with added as (
+    -- "On conflict" writes more WAL, and not every role may insert the other columns.
+    if p_nths is null and (p_job.expires_at, p_job.holds, p_job.flags, p_job.origin) is null then
+        return query
         insert into treadle.jobs as job (
-            job_type, priority, data, created_at, queue, run_at, key, max_attempts, unique_key, unique_while, expires_at,
-            partition, weight, holds, flags, headers
+            job_type, priority, data, created_at, queue, run_at, key, max_attempts, partition, weight, headers
         )
         select
             p_job.job_type,
@@ -30,23 +33,43 @@ begin
             item.data::jsonb,
             p_job.created_at,
             p_job.queue,
-            -- As in enqueue_jobs(): the floor of the lane can lie between any two of them.
-            p_job.run_at - (cardinality(p_data) - item.nth) * interval '1 microsecond',
+            v_first + item.nth * interval '1 microsecond',
+            item.key,
+            p_job.max_attempts,
+            coalesce(item.partition, ''),
+            p_job.weight,
+            p_job.headers
+        from unnest(p_data, p_keys, p_partitions) with ordinality as item (data, key, partition, nth)
+        returning job.id, null::varchar;
+        return;
+    end if;
+
+    return query
+    with added as (
+        insert into treadle.jobs as job (
+            job_type, priority, data, created_at, queue, run_at, key, max_attempts, unique_key, unique_while, expires_at,
+            partition, weight, holds, flags, origin, headers
+        )
+        select
+            p_job.job_type,
+            p_job.priority,
+            item.data::jsonb,
+            p_job.created_at,
+            p_job.queue,
+            v_first + item.nth * interval '1 microsecond',
             item.key,
             p_job.max_attempts,
             wanted.unique_key,
             p_job.unique_while,
             p_job.expires_at,
-            case
-                when v_parts is null and item.given is null then ''
-                else treadle.partition_of(v_parts, item.data::jsonb, item.given::jsonb)
-            end,
+            coalesce(item.partition, ''),
             p_job.weight,
             coalesce(p_job.holds, 0),
             coalesce(p_job.flags, 0),
+            p_job.origin,
             p_job.headers
-        from unnest(p_nths, p_unique) as wanted (nth, unique_key)
-        join unnest(p_data, p_keys, p_partitions) with ordinality as item (data, key, given, nth) on item.nth = wanted.nth
+        from unnest(coalesce(p_nths, array(select generate_series(1, cardinality(p_data)))), p_unique) as wanted (nth, unique_key)
+        join unnest(p_data, p_keys, p_partitions) with ordinality as item (data, key, partition, nth) on item.nth = wanted.nth
         order by
             case when wanted.unique_key is not null then item.key end,
             case when item.key is null then wanted.unique_key end,
@@ -67,5 +90,5 @@ begin
 end
 $$;
 
-comment on function treadle.insert_jobs(treadle.jobs, text[], varchar[], int[], varchar[], text[])
-    is 'Inserts jobs for enqueue_with_options(), except those whose unique key another job has.';
+comment on function treadle.insert_jobs(treadle.jobs, text[], varchar[], varchar[], int[], varchar[])
+    is 'Inserts jobs, except those whose unique key another job has.';

@@ -4,7 +4,7 @@
 -- The bound is not exact: jobs of transactions that are still open are not counted, because enqueuers would have to wait for each
 -- other until they commit. And to count many jobs takes time. So a session remembers what it has counted, adds what it enqueues
 -- itself, and counts again after a while, or when the bound seems to be reached. What it remembers is undone if the transaction is
--- rolled back, as the jobs are.
+-- rolled back, as the jobs are. It is sealed: any role can set a setting of its session, but only the owner can read the secret.
 --
 -- In SERIALIZABLE, counting would make enqueuers abort each other: nothing is checked.
 --
@@ -27,7 +27,9 @@ declare
     v_bound record;
     v_digest text;
     v_setting text; -- one of 256
+    v_sealed text;
     v_known text[];
+    v_secret uuid;
     v_now double precision;
     v_pause double precision;
     v_pending int;
@@ -58,12 +60,19 @@ begin
               and coalesce(own.amount, rule.amount) is not null
             order by rule.when_full desc, rule.name, arrived.key
         loop
-            v_digest := md5(concat_ws(E'\n', 'treadle.jobs'::regclass::oid, v_bound.name, v_bound.key));
-            v_setting := 'treadle' || '.pending_' || left(v_digest, 2);
-            v_known := string_to_array(nullif(current_setting(v_setting, true), ''), ' ');
             v_now := extract(epoch from clock_timestamp());
             v_pause := case when v_bound.amount > c_counted_at_once then v_bound.amount / c_counted_per_second::double precision else 0 end;
             v_pending := null;
+            v_known := null;
+            if v_pause > 0 then
+                select seal.secret into v_secret from treadle.seal as seal;
+                v_digest := md5(concat_ws(E'\n', 'treadle.jobs'::regclass::oid, v_bound.name, v_bound.key));
+                v_setting := 'treadle' || '.pending_' || left(v_digest, 2);
+                v_known := string_to_array(current_setting(v_setting, true), ' ');
+                if (v_known[4] = md5(v_secret || concat_ws(' ', pg_backend_pid(), v_known[1], v_known[2], v_known[3]))) is not true then
+                    v_known := null;
+                end if;
+            end if;
             if v_known[1] = v_digest and v_now - v_known[2]::double precision between 0 and v_pause then
                 v_pending := v_known[3];
             end if;
@@ -90,11 +99,13 @@ begin
                 );
                 v_dropped := v_dropped or v_fits;
             end if;
-            perform set_config(
-                v_setting,
-                concat_ws(' ', v_digest, v_now, case when v_fits then least(v_pending + v_bound.jobs, v_bound.amount) else v_pending end),
-                false
-            );
+            if v_pause > 0 then
+                v_pending := case when v_fits then least(v_pending + v_bound.jobs, v_bound.amount) else v_pending end;
+                v_sealed := concat_ws(' ', v_digest, v_now, v_pending);
+                perform set_config(
+                    v_setting, concat_ws(' ', v_sealed, md5(v_secret || concat_ws(' ', pg_backend_pid(), v_sealed))), false
+                );
+            end if;
 
             if not v_fits then
                 raise notice '% not enqueued: % allows % jobs to wait%', p_job_type, v_bound.name, v_bound.amount,

@@ -33,8 +33,8 @@ declare
     v_clock bigint;
     v_sent text;
 begin
-    -- No job, or one that is due later: the search that every worker makes at least once a minute finds it in time. Or the transaction
-    -- must not contain a NOTIFY: set treadle.notify = off.
+    -- No job, or one that is due later: the search that every worker makes at least once a minute finds it in time. Or the
+    -- transaction must not contain a NOTIFY: set treadle.notify = off.
     if p_due is null or p_due > v_now + interval '2 minutes' or current_setting(c_notify, true) = 'off' then
         return;
     end if;

@@ -1,7 +1,4 @@
 -- Enqueues many jobs of one type in one statement. Returns their ids in the order of p_data.
---
--- run_at grows by a microsecond from job to job, so that the floor of the lane can lie between any two of them. It is
--- counted backwards from now, so that all of them are due at once.
 create or replace function treadle.enqueue_jobs(
     p_job_type varchar,
     p_data text[],
@@ -17,53 +14,26 @@ create or replace function treadle.enqueue_jobs(
 language plpgsql
 as $$
 declare
-    v_now timestamptz;
-    v_first timestamptz;
-    v_parts constant varchar[] := treadle.partition_parts(p_job_type, p_queue);
-    v_partitions varchar[];
+    v_partitions constant varchar[] := treadle.partitions_of(p_job_type, p_queue, p_data, p_partitions);
+    v_job treadle.jobs;
 begin
-    if p_max_attempts < 1 then
-        raise exception 'p_max_attempts must be 1 or more, got %', p_max_attempts
-            using errcode = 'invalid_parameter_value';
-    end if;
-    if jsonb_typeof(p_headers) <> 'object' or octet_length(p_headers::text) > 8192 then
-        raise exception 'p_headers must be an object of at most 8192 bytes, got % of %', jsonb_typeof(p_headers),
-            octet_length(p_headers::text)
-            using errcode = 'invalid_parameter_value';
-    end if;
-
-    if v_parts is not null or p_partitions is not null then
-        v_partitions := array(
-            select treadle.partition_of(v_parts, item.data::jsonb, item.given::jsonb)
-            from unnest(p_data, p_partitions) with ordinality as item (data, given, nth)
-            order by item.nth
-        );
-        if not treadle.make_room(p_job_type, p_queue, p_priority, v_partitions) then
-            return;
-        end if;
+    perform treadle.check_job(p_max_attempts, p_headers);
+    if v_partitions is not null and not treadle.make_room(p_job_type, p_queue, p_priority, v_partitions) then
+        return;
     end if;
 
     -- First the transaction id, then the clock: the tick relies on that order (see tick.sql).
     perform pg_current_xact_id();
-    v_now := clock_timestamp();
-    v_first := greatest(coalesce(p_run_at, v_now + p_delay, v_now), v_now)
-        - cardinality(p_data) * interval '1 microsecond';
-
+    v_job.created_at := clock_timestamp();
+    v_job.run_at := greatest(coalesce(p_run_at, v_job.created_at + p_delay), v_job.created_at);
+    v_job.job_type := p_job_type;
+    v_job.priority := p_priority;
+    v_job.queue := p_queue;
+    v_job.max_attempts := p_max_attempts;
+    v_job.headers := p_headers;
     return query
-    insert into treadle.jobs (job_type, priority, data, created_at, queue, run_at, key, max_attempts, partition, headers)
-    select
-        p_job_type,
-        p_priority,
-        item.data::jsonb,
-        v_now,
-        p_queue,
-        v_first + item.nth * interval '1 microsecond',
-        item.key,
-        p_max_attempts,
-        coalesce(item.partition, ''),
-        p_headers
-    from unnest(p_data, p_keys, v_partitions) with ordinality as item (data, key, partition, nth)
-    returning id;
+    select added.id
+    from treadle.insert_jobs(v_job, p_data, p_keys, v_partitions) as added;
 end
 $$;
 

@@ -15,21 +15,19 @@ create or replace function treadle.enqueue_unique(
 ) returns uuid
 language plpgsql
 security definer
-set enable_seqscan = off
 as $$
+declare
+    v_options treadle.enqueue_options;
 begin
-    return enqueued.id
-    from treadle.enqueue_with_options(
-        p_job_type,
-        array[p_data::text],
-        array[p_unique],
-        p_priority => p_priority,
-        p_queue => p_queue,
-        p_run_at => p_run_at,
-        p_delay => p_delay,
-        p_keys => array[p_key],
-        p_max_attempts => p_max_attempts
-    ) as enqueued;
+    v_options.priority := p_priority;
+    v_options.queue := p_queue;
+    v_options.run_at := p_run_at;
+    v_options.delay := p_delay;
+    v_options.key := p_key;
+    v_options.max_attempts := p_max_attempts;
+    v_options.unique_keys := array[p_unique];
+    return added.id
+    from treadle.add_jobs(p_job_type, array[p_data::text], v_options) as added;
 end
 $$;
 

@@ -6,9 +6,9 @@
 --   part             of which workflow they are a part: 0 is this one, others are nested in it. Null: of none
 --   steps, efforts   lists: what the workflow calls them, and how much of its work they are
 --   places           a list: the places of their results in that of their workflow; null for none, -1 for the whole
---   after            as p_after of enqueue_with_options(), where nth instead of id is the number of a job of this workflow, from 0, and
+--   after            as in enqueue_with_options(), where nth instead of id is the number of a job of this workflow, from 0, and
 --                    place instead of nth is the place in a list; -1 as nth is this workflow itself
---   priority, queue, run_at, delay, key, max_attempts, weight, partitions, expires, expires_at, headers
+--   priority, queue, run_at, delay, key, max_attempts, weight, partition, partitions, expires, expires_at, headers
 --   signal           they wait for a signal; data has its name and the timeout in seconds
 --   workflow         the number of a nested workflow, which this block is: its data has a name
 --   plan             what a nested workflow does when it begins: see carry_out_plan(), with steps of undo as numbers
@@ -94,11 +94,16 @@ begin
                     p_part => v_part
                 );
             else
-                v_added := treadle.enqueue_planned(
-                    v_block,
-                    array(select jsonb_array_elements_text(v_block -> 'data')),
-                    case when v_block ? 'signal' then coalesce(v_after, '[]') else v_after end,
-                    v_part
+                v_added := array(
+                    select added.id
+                    from treadle.add_jobs(
+                        v_block ->> 'job_type',
+                        array(select jsonb_array_elements_text(v_block -> 'data')),
+                        jsonb_populate_record(null::treadle.enqueue_options, v_block || jsonb_build_object(
+                            'after', case when v_block ? 'signal' then coalesce(v_after, '[]') else v_after end,
+                            'workflow', v_part
+                        ))
+                    ) as added
                 );
             end if;
             if v_added = '{}' then

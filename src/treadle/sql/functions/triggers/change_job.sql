@@ -91,8 +91,8 @@ $$;
 comment on function treadle.change_job() is 'Trigger: sets finished_at of a job, and places a job that becomes claimable at or above the floor of its lane.';
 
 -- The condition leaves out what every job goes through: a claim, reports of its worker, and its completion. PostgreSQL parses it
--- again for every UPDATE, so it is one short condition for all of the above: see job_ended.sql. That a status and finished_at
--- agree is checked by valid_status.
+-- again for every UPDATE, so it is one short condition for all of the above: see job_ended.sql. That an unfinished job has no
+-- finished_at is checked by valid_status.
 create or replace trigger change_job
     before update of status, holds, attempts, max_attempts, run_at, queue, job_type, priority, partition, finished_at
     on treadle.jobs

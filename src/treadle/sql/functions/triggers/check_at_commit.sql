@@ -1,8 +1,8 @@
 -- At commit of a transaction that has enqueued jobs that wait for others, or has ended or retried a job that others may wait for.
 -- At commit, because the rows that are locked here must not stay locked for long: workers that end those jobs would have to wait.
 --
--- On an older snapshot (REPEATABLE READ, SERIALIZABLE) it cannot be decided: then the next claim of a worker or tick does it, like everything
--- that is locked by somebody else, and the rest of very many.
+-- On an older snapshot (REPEATABLE READ, SERIALIZABLE) it cannot be decided: then it is left in dependency_checks to the next claim of a worker
+-- or tick, like everything that is locked by somebody else, and the rest of very many.
 --
 -- Runs with the rights of its owner: at commit, the current role may be any.
 create or replace function treadle.check_at_commit() returns trigger
@@ -13,7 +13,10 @@ declare
     c_limit constant int := 200;
 begin
     if treadle.is_read_committed() then
-        perform treadle.try_check(new.id, new.jobs, new.ended, new.past, c_limit);
+        perform treadle.decide_check(null, new.jobs, new.ended, new.past, c_limit);
+    else
+        insert into treadle.dependency_checks (noted_at, jobs, ended, past)
+        values (clock_timestamp(), new.jobs, new.ended, new.past);
     end if;
     return null;
 end
@@ -21,11 +24,10 @@ $$;
 
 comment on function treadle.check_at_commit() is 'Trigger: at commit, decides what an end, a retry or an enqueue means for jobs that wait for others.';
 
-drop trigger if exists check_at_commit on treadle.dependency_checks;
+drop trigger if exists check_at_commit on treadle.dependency_requests;
 
 create constraint trigger check_at_commit
-    after insert on treadle.dependency_checks
+    after insert on treadle.dependency_requests
     deferrable initially deferred
     for each row
-    when (not new.later)
     execute function treadle.check_at_commit();
