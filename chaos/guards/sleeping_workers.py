@@ -10,7 +10,7 @@ MUTANTS = [
     Mutant(
         "a worker that has slept renews its lease before it claims",
         SLEEPER,
-        "await self._connection.persist(worker_queries.renew([self._worker_id], self._lease), self._unavailable)",
+        "await parts.connection.persist(renewal, parts.unavailable)",
         "pass",
         test("worker/sleeping", "test_a_notification_wakes_it_and_its_lease_is_valid_before_it_claims"),
     ),
@@ -38,21 +38,21 @@ MUTANTS = [
     Mutant(
         "a worker with jobs does not sleep",
         f"{WORKER}/worker.py",
-        "            or self.busy()\n",
-        "",
+        "self.may_start() and not self.busy()",
+        "self.may_start()",
         test("worker/sleeping", "test_a_worker_with_a_job_does_not_sleep"),
     ),
     Mutant(
         "a worker wakes when the connection that listens breaks",
         SLEEPER,
-        "notifications.listener.lost = self.wake",
+        "self.parts.listener.lost = self.wake",
         "pass",
         test("worker/sleeping", "test_it_wakes_when_the_connection_that_listens_breaks"),
     ),
     Mutant(
         "a worker that sleeps looks from time to time",
         SLEEPER,
-        "min(self._look_every, next_loss,",
+        "min(look_every, next_loss,",
         "min(next_loss,",
         test("worker/sleeping", "test_a_lost_notification_is_found_by_the_next_look"),
     ),
@@ -79,15 +79,20 @@ MUTANTS = [
             test("worker/sleeping", "test_a_sleeping_worker_recovers_the_jobs_of_a_lost_one"),
         )
         for what, file, text, replacement in (
-            ("they look when a lease runs out", SLEEPER, "min(self._look_every, next_loss,", "min(self._look_every,"),
+            ("they look when a lease runs out", SLEEPER, "min(look_every, next_loss,", "min(look_every,"),
             ("they wake when one has", SLEEPER, "found.losses or ", ""),
-            ("they look when a peer is awake", f"{WORKER}/notifications.py", "        self._peer_awake()\n", ""),
+            (
+                "they look when a peer is awake",
+                f"{WORKER}/notifications.py",
+                "        self._sleeper.peer_awake()\n",
+                "",
+            ),
         )
     ),
     Mutant(
         "a new concurrency reaches a worker that sleeps",
         SLEEPER,
-        "            self._concurrency(found.concurrency)\n",
+        "            parts.concurrency.heard(found.concurrency)\n",
         "",
         test("worker/sleeping", "test_it_learns_of_a_new_concurrency_without_waking"),
     ),

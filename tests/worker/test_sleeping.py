@@ -157,6 +157,7 @@ def test_it_wakes_for_what_only_maintenance_does(
             )
             quiet.execute("insert into expiries select expires_at, id from jobs")
         else:
+            quiet.execute("set session_replication_role = replica")  # as if it could not be decided at commit
             quiet.execute(
                 "insert into dependency_checks (noted_at, jobs, ended, later) values (now(), '{}', false, false)"
             )
@@ -241,7 +242,9 @@ def test_a_sleeping_worker_recovers_the_jobs_of_a_lost_one(
     app: Treadle, hello: Any, connection: Connection[Any]
 ) -> None:
     async def body(worker: Worker) -> None:
-        await auntil_asleep(worker)
+        await auntil(lambda: one(connection, "select asleep_at is not null from workers"))
+        await auntil_asleep(worker)  # it has looked: no lease runs out soon
+        connection.execute(NO_NOTIFICATION)
         connection.execute("select register_worker('gone', '3 seconds', '{hello}')")
         connection.execute("insert into jobs (job_type) values ('later')")
         connection.execute("select claim_jobs('gone', '{later}', 1)")
@@ -349,20 +352,22 @@ def test_a_worker_that_is_taken_for_lost_or_has_a_job_does_not_sleep(connection:
     assert one(connection, "select next_work('w', '{a}')") == 0
 
 
-def test_a_worker_with_a_job_does_not_sleep(app: Treadle, waiting_job: WaitingJob, connection: Connection[Any]) -> None:
+def test_a_worker_with_a_job_does_not_sleep(
+    app: Treadle, waiting_job: WaitingJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
     job, began, event = waiting_job
 
     async def body(worker: Worker) -> None:
         handle = await job.aenqueue(n=1)
         await auntil(lambda: began)
         checks: list[bool] = []
-        real = worker.sleeper._may_sleep
+        real = worker.sleeper.may_sleep
 
         def may_sleep() -> bool:
             checks.append(real())
             return checks[-1]
 
-        worker.sleeper._may_sleep = may_sleep
+        monkeypatch.setattr(worker.sleeper, "may_sleep", may_sleep)
         looks = Looks(worker)
         await auntil(lambda: len(checks) >= 20)  # so often in the time after which it sleeps
         assert looks.number == 0

@@ -28,6 +28,7 @@ from treadle.db.reconnecting import ReconnectingConnection
 from treadle.worker.options import ASLEEP_LEASE
 from treadle.worker.peers import Peers
 from treadle.worker.services import Delay, within
+from treadle.worker.sleeper import Sleeper
 
 log = logging.getLogger("treadle")
 
@@ -64,14 +65,13 @@ class Notifications:
         cancel: Callable[[UUID], None],
         schedules_changed: Callable[[], None],
         concurrency_changed: Callable[[], None],
-        peer_awake: Callable[[], None],
-        awake: asyncio.Event,
+        sleeper: Sleeper,
     ) -> None:
         """`wake` is called when this worker is to look for jobs, and is told whether to look again a little later;
         `check_soon`, when another one is, and whether this one checks that none were left; `cancel`, when a job was
         cancelled that may run here; `schedules_changed`, when somebody changed a schedule;
-        `concurrency_changed`, when somebody changed how many jobs this worker runs at once; `peer_awake`, when another
-        worker does not sleep. `awake` is cleared while this worker sleeps. The connections are for sending."""
+        `concurrency_changed`, when somebody changed how many jobs this worker runs at once. The connections are for
+        sending."""
         self.listener = Listener(url, schema, "work", self.received, name)
         self.peers = Peers(worker_id, group, FORGET_SECONDS)
         self._worker_id = worker_id
@@ -82,8 +82,7 @@ class Notifications:
         self._cancel = cancel
         self._schedules_changed = schedules_changed
         self._concurrency_changed = concurrency_changed
-        self._peer_awake = peer_awake
-        self._awake = awake
+        self._sleeper = sleeper
         self._turn: tuple[int, int] | None = None  # the number and the place of the last notification for this worker
         self.answered: int | None = None
         """The number of the last notification if this worker answers it, has passed it on, or checks that another one
@@ -121,8 +120,10 @@ class Notifications:
                     self._cancel(UUID(job_id))
                 case ["schedules"]:
                     self._schedules_changed()
+                    self._sleeper.look()
                 case ["concurrency", self._worker_id]:
                     self._concurrency_changed()
+                    self._sleeper.look()
 
     def pass_on(self, claimed: int) -> None:
         """This worker has no room for more jobs; it has just claimed so many. Others may have room."""
@@ -188,6 +189,7 @@ class Notifications:
     def _all_look(self, recheck: bool) -> None:
         self._all_looked_at = time.monotonic()
         self.answered = None
+        self._sleeper.wake()
         self._wake(recheck)
 
     def _one_looks(self, number: int, place: int) -> None:
@@ -195,10 +197,13 @@ class Notifications:
         self.answered = None if number < 0 else number if own <= place + 1 else 0
         if own == place:
             self._turn = (number, place)
+            self._sleeper.wake()
             # The last in the order has nobody behind it who checks.
             self._wake(own == len(self.peers))
         else:
             self._check_soon(own == place + 1)
+            if own == place + 1:
+                self._sleeper.look_soon()
 
     def _received_asleep(self, worker_id: str, group: str) -> None:
         if worker_id == self._worker_id:
@@ -212,12 +217,12 @@ class Notifications:
             if not group:
                 self._send(f"probe {worker_id} {self.peers.group}")
             return
-        self._peer_awake()
+        self._sleeper.peer_awake()
         if not group:
             self.peers.leave(worker_id)
         elif self.peers.hear(worker_id, group) and self.listener.works:
             # It does not know this worker yet.
-            greeting = f"{'probe' if self._awake.is_set() else 'asleep'} {self._worker_id} {self.peers.group}"
+            greeting = f"{'asleep' if self._sleeper.asleep else 'probe'} {self._worker_id} {self.peers.group}"
             delay = random.uniform(0, GREET_SECONDS)  # noqa: S311 - jitter, not a secret
             asyncio.get_running_loop().call_later(delay, self._send, greeting)
 

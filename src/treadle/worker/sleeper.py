@@ -10,16 +10,19 @@ It falls asleep only if a notification that it has just sent arrives. It renews 
 import asyncio
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
 
+from treadle.db.listener import Listener
 from treadle.db.queries import worker as worker_queries
-from treadle.db.query import Query
 from treadle.db.reconnecting import DatabaseUnavailable, ReconnectingConnection
 from treadle.words.clock import now
+from treadle.worker.claimer import RECHECK_SECONDS
+from treadle.worker.claimers import Claimers
+from treadle.worker.concurrency import Concurrency
 from treadle.worker.job_slots import JobSlots
 from treadle.worker.maintenance import SOON
-from treadle.worker.notifications import Notifications
-from treadle.worker.options import Settings
+from treadle.worker.scheduler import Scheduler
 from treadle.worker.services import within
 
 # It sleeps when it has had no job for so long.
@@ -36,40 +39,37 @@ PEER_SECONDS = 1.0
 CHECK_SECONDS = 1.0
 
 
+class Parts(NamedTuple):
+    """What it needs of its worker."""
+
+    worker: worker_queries.Worker
+    slots: JobSlots
+    poll: float
+    connection: ReconnectingConnection
+    """That of the claims."""
+    listener: Listener
+    announce: Callable[[], Awaitable[bool]]
+    """Tells the peers that the worker sleeps; returns whether that notification has arrived here, too."""
+    probe_now: asyncio.Event
+    claimers: Claimers
+    scheduler: Scheduler
+    concurrency: Concurrency
+    is_idle: Callable[[], bool]
+    """Whether the worker has no jobs, and knows that it has none."""
+    unavailable: Callable[[DatabaseUnavailable | None], None]
+
+
 class Sleeper:
-    def __init__(self, worker_id: str, slots: JobSlots, chosen: Settings, awake: asyncio.Event) -> None:
-        self._worker_id = worker_id
-        self._slots = slots
-        self._lease = chosen.lease
-        self._look_every = max(chosen.poll, LOOK_SECONDS)
-        self.awake = awake
+    parts: Parts
+    """Since the start of the worker."""
+
+    def __init__(self) -> None:
+        self.awake = asyncio.Event()
+        """Cleared while it sleeps."""
+        self.awake.set()
         self._look = asyncio.Event()
         self._woken = False
         self._next_look = 0.0
-
-    def attach(
-        self,
-        connection: ReconnectingConnection,
-        notifications: Notifications,
-        may_sleep: Callable[[], bool],
-        worked_at: Callable[[], float],
-        woken_up: Callable[[], None],
-        query: Callable[[], Query[worker_queries.AsleepLook]],
-        concurrency: Callable[[int | None], None],
-        unavailable: Callable[[DatabaseUnavailable | None], None],
-    ) -> None:
-        """The parts of the worker, when it starts. `may_sleep` says whether it has nothing to do, `worked_at` when it
-        claimed last. `query` looks whether there is something to do. `woken_up` is called when the worker is awake
-        again. The connection is that of the claims."""
-        self._connection = connection
-        self._notifications = notifications
-        self._may_sleep = may_sleep
-        self._worked_at = worked_at
-        self._woken_up = woken_up
-        self._query = query
-        self._concurrency = concurrency
-        self._unavailable = unavailable
-        notifications.listener.lost = self.wake
 
     @property
     def asleep(self) -> bool:
@@ -84,68 +84,83 @@ class Sleeper:
         """Look now: there may be something to do."""
         self._look.set()
 
-    def look_in(self, seconds: float) -> None:
-        """Look after so many seconds, if it sleeps."""
-        if self.asleep:
-            asyncio.get_running_loop().call_later(seconds, self._look.set)
+    def look_soon(self) -> None:
+        """Another worker was told to claim: look a little later whether a job is left."""
+        for seconds in RECHECK_SECONDS:
+            self._look_in(seconds)
 
     def peer_awake(self) -> None:
         """Another worker has renewed its lease: look when that could run out, unless the next look comes before."""
-        if self._next_look > time.monotonic() + self._lease.total_seconds():
+        if self._next_look > time.monotonic() + self.parts.worker.lease.total_seconds():
             self._next_look = time.monotonic() + PEER_SECONDS
-            self.look_in(PEER_SECONDS)
+            self._look_in(PEER_SECONDS)
+
+    def _look_in(self, seconds: float) -> None:
+        if self.asleep:
+            asyncio.get_running_loop().call_later(seconds, self._look.set)
 
     async def run(self) -> None:
         """Sleep whenever there is nothing to do, until cancelled."""
         if self.asleep:  # it is restarted after an error
             await self._wake_up()
+        self.parts.listener.lost = self.wake
         idle_since = time.monotonic()
         while True:
             await asyncio.sleep(CHECK_SECONDS)
-            idle_since = max(idle_since, self._worked_at()) if self._may_sleep() else time.monotonic()
+            idle_since = max(idle_since, self.parts.claimers.claimed_at) if self.may_sleep() else time.monotonic()
             if time.monotonic() - idle_since < AFTER_SECONDS:
                 continue
             self._woken = False
             idle_since = time.monotonic()
-            if await self._is_notified() and self._may_sleep():
-                self._slots.asleep = True
+            if await self._is_notified() and self.may_sleep():
+                self.parts.slots.asleep = True
                 self.awake.clear()
                 enough = AWAKE_SECONDS
                 try:
                     await self._until_woken(time.monotonic() + MOST_SECONDS)
                 except DatabaseUnavailable as error:
-                    self._unavailable(error)
+                    self.parts.unavailable(error)
                     enough = AFTER_SECONDS
                 await self._wake_up()
                 idle_since = time.monotonic() - AFTER_SECONDS + enough
 
+    def may_sleep(self) -> bool:
+        """Whether the worker has no jobs, and found none when it looked."""
+        return self.parts.is_idle() and self.parts.claimers.found_nothing_due
+
     async def _is_notified(self) -> bool:
         try:
-            return await self._notifications.announce_sleep()
+            return await self.parts.announce()
         except DatabaseUnavailable as error:
-            self._unavailable(error)
+            self.parts.unavailable(error)
             return False
 
     async def _wake_up(self) -> None:
-        self._slots.asleep = False
-        began = now()
+        parts, began = self.parts, now()
+        parts.slots.asleep = False
+        renewal = worker_queries.renew([parts.worker.worker_id], parts.worker.lease)
         # Before the first claim: the jobs of a worker are safe only if its lease soon runs out without it.
-        await self._connection.persist(worker_queries.renew([self._worker_id], self._lease), self._unavailable)
-        self._slots.renewed_at = began
-        self._notifications.probe_now.set()
+        await parts.connection.persist(renewal, parts.unavailable)
+        parts.slots.renewed_at = began
+        parts.probe_now.set()
         self.awake.set()
-        self._woken_up()
+        parts.scheduler.wake.set()
+        parts.claimers.wake()
 
     async def _until_woken(self, end: float) -> None:
+        parts, worker = self.parts, self.parts.worker
+        look_every = max(parts.poll, LOOK_SECONDS)
         while not self._woken and time.monotonic() < end:
             self._look.clear()
-            found = await self._notifications.listener.ask(self._query())
-            self._concurrency(found.concurrency)
+            schedules = sorted(parts.scheduler.in_force)
+            query = worker_queries.look_asleep(worker.worker_id, worker.job_types, worker.queues, schedules)
+            found = await parts.listener.ask(query)
+            parts.concurrency.heard(found.concurrency)
             due = math.inf if found.seconds is None else found.seconds
             if found.losses or due <= 0:
                 return
             next_loss = math.inf if found.next_loss is None else found.next_loss + SOON
-            wait = min(self._look_every, next_loss, due, end - time.monotonic())
+            wait = min(look_every, next_loss, due, end - time.monotonic())
             self._next_look = time.monotonic() + wait
             if not self._woken and not await within(self._look.wait(), wait) and wait == due:
                 return

@@ -27,7 +27,8 @@ from treadle.words.naming import worker_name
 from treadle.words.outcome import Ending, Interrupt, Outcome
 from treadle.worker import maintenance, unknown_types
 from treadle.worker.cancellations import Cancellations
-from treadle.worker.claimer import RECHECK_SECONDS, Claimer
+from treadle.worker.claimer import Claimer
+from treadle.worker.claimers import Claimers
 from treadle.worker.completer import Completer
 from treadle.worker.concurrency import CHECK_SECONDS, Concurrency
 from treadle.worker.connections import connections
@@ -49,7 +50,7 @@ from treadle.worker.running_jobs import REPORT_SECONDS, WATCH_SECONDS, RunningJo
 from treadle.worker.scheduler import DECLARE_SECONDS, Scheduler
 from treadle.worker.server_clock import ServerClock
 from treadle.worker.services import Service, restart_on_error, within
-from treadle.worker.sleeper import Sleeper
+from treadle.worker.sleeper import Parts, Sleeper
 from treadle.worker.unknown_types import UnknownTypes
 from treadle.worker.watchdog import BEAT_SECONDS, Watchdog
 
@@ -83,8 +84,7 @@ class Worker:
         self.slots = slots or JobSlots.create(self.settings.slots)
         self.outage = Outage()
         self.recycling = recycling or Recycling(None, None)
-        self.stopping = False
-        self._leaving = False
+        self.stopping = self._leaving = False
         self.stuck = False
         """After `stop`: a thread of a handler still runs, and only the end of the process stops it."""
         self._app = app
@@ -94,11 +94,9 @@ class Worker:
         self._hurried = False
         self._capture = Capture()
         self._lease = LeaseWatch(self.slots, self.settings.fence_after, self._fence)
-        self.claimers: list[Claimer] = []
+        self.claimers = Claimers()
         self._draining = Draining(self.claimers, self.busy)
-        self.awake = asyncio.Event()
-        self.awake.set()
-        self.sleeper = Sleeper(self.worker_id, self.slots, self.settings, self.awake)
+        self.sleeper = Sleeper()
 
     # Start and stop
 
@@ -183,15 +181,14 @@ class Worker:
 
     async def _leave(self) -> None:
         self.stopping = True
-        self.awake.set()
-        for claimer in self.claimers:
-            claimer.stop()
+        self.sleeper.awake.set()
+        self.claimers.stop()
         await asyncio.wait(self._claiming, timeout=FLUSH_SECONDS)
         if self.settings.listen and not self._leaving:
             self._leaving = True
             with suppress(DatabaseUnavailable):
                 await within(self.notifications.leave(), LEAVE_SECONDS)
-        self._release_ready()
+        self.claimers.release_ready()
 
     async def drained(self) -> None:
         """With drain=True: wait until no job is left to run, and those that finished are counted."""
@@ -222,17 +219,6 @@ class Worker:
         """Whether a job is claimed here whose outcome is not written yet: when it finishes, it may unblock another."""
         return bool(len(self.running) or any(each.known() for each in self.claimers) or self.completer.unwritten())
 
-    def may_sleep(self) -> bool:
-        """Whether it has no jobs, and found none when it looked."""
-        return not (
-            self.stopping
-            or self._lease.fenced
-            or self.busy()
-            or self._recorder.has_something
-            or self.lost_replies.wake.is_set()
-            or not all(each.found_nothing_due for each in self.claimers)
-        )
-
     def release(self, claims: Sequence[Claim], delay: float | None = None) -> None:
         """Give back jobs that were not started."""
         for claim in claims:
@@ -240,10 +226,8 @@ class Worker:
 
     def poll(self) -> float:
         """How long a claimer waits without a notification."""
-        poll = self.settings.poll
-        if self.settings.listen and not self.receives_notifications:
-            poll = min(poll, UNNOTIFIED_POLL_SECONDS)
-        return poll * len(self.claimers)
+        most = math.inf if self.receives_notifications or not self.settings.listen else UNNOTIFIED_POLL_SECONDS
+        return min(self.settings.poll, most) * len(self.claimers)
 
     def unavailable(self, error: DatabaseUnavailable | None) -> None:
         """A statement failed; or, with None, succeeded."""
@@ -256,53 +240,20 @@ class Worker:
     def _start(self, claim: Claim, finished: Callable[[], None]) -> bool:
         if self.recycling.count_job():  # it is the last one
             self.stopping = True
-            for claimer in self.claimers:
-                claimer.set_limit(0)
+            self.claimers.set_limit(0, 0)
         return self.running.start(claim, finished)
-
-    def _wake(self, recheck: bool) -> None:
-        self.sleeper.wake()
-        for claimer in self.claimers:
-            claimer.wake(recheck)
-
-    def _woken_up(self) -> None:
-        self.scheduler.wake.set()
-        for claimer in self.claimers:
-            claimer.wake()
-
-    def _refill(self) -> None:
-        for claimer in self.claimers:
-            claimer.refill()
-
-    def _check_soon(self, own: bool) -> None:
-        for seconds in RECHECK_SECONDS if own else ():
-            self.sleeper.look_in(seconds)
-        for claimer in self.claimers:
-            claimer.check_soon(own)
-
-    def _schedules_changed(self) -> None:
-        self.scheduler.wake.set()
-        self.sleeper.look()
-
-    def _concurrency_notified(self) -> None:
-        self.concurrency.notified()
-        self.sleeper.look()
 
     def _concurrency_changed(self, number: int, former: int) -> None:
         self._listeners.emit(events.ConcurrencyChanged(self.worker_id, number, former))
         self._executor.set_threads(number)
-        for claimer in self.claimers if not self.stopping else []:
+        if not self.stopping:
             # With 0 it claims nothing, also none that would run in child processes.
-            claimer.set_limit(self.settings.children if number and claimer.apart else number)
+            self.claimers.set_limit(number, self.settings.children if number else 0)
 
     def _fence(self) -> None:
         self._listeners.emit(events.WorkerFenced(self.worker_id))
         self.running.interrupt_all(Interrupt.FENCED)
-        self._release_ready()
-
-    def _release_ready(self) -> None:
-        for claimer in self.claimers:
-            claimer.release_ready()
+        self.claimers.release_ready()
 
     # The parts
 
@@ -326,12 +277,12 @@ class Worker:
             recorder,
             self.slots,
             chosen.children,
-            self._refill,
+            self.claimers.refill,
             self._listeners,
         )
         self.concurrency = Concurrency(claims, self.worker_id, chosen.concurrency, self.poll, self._concurrency_changed)
         self.cancellations = Cancellations(claims, self.claimers, self.running)
-        self.scheduler = Scheduler(claims, self._app.schedules, self.unavailable, self.awake)
+        self.scheduler = Scheduler(claims, self._app.schedules, self.unavailable, self.sleeper.awake)
         self.unknown_types = UnknownTypes(
             self.connections.maintenance, self.worker_id, self._app.job_types, self._listeners
         )
@@ -346,30 +297,28 @@ class Worker:
             group_name(chosen.types, self._process_types(), chosen.queues),
             self.connections.maintenance,
             claims,
-            wake=self._wake,
-            check_soon=self._check_soon,
+            wake=self.claimers.wake,
+            check_soon=self.claimers.check_soon,
             cancel=self.cancellations.add,
-            schedules_changed=self._schedules_changed,
-            concurrency_changed=self._concurrency_notified,
-            peer_awake=self.sleeper.peer_awake,
-            awake=self.awake,
+            schedules_changed=self.scheduler.wake.set,
+            concurrency_changed=self.concurrency.notified,
+            sleeper=self.sleeper,
         )
         self.claimers[:] = self._make_claimers()
-        self.sleeper.attach(
+        self.sleeper.parts = Parts(
+            self.registration(),
+            self.slots,
+            chosen.poll,
             claims,
-            self.notifications,
-            self.may_sleep,
-            self._claimed_at,
-            self._woken_up,
-            lambda: worker_queries.look_asleep(
-                self.worker_id, chosen.types, chosen.queues, sorted(self.scheduler.in_force)
-            ),
-            self.concurrency.heard,
+            self.notifications.listener,
+            self.notifications.announce_sleep,
+            self.notifications.probe_now,
+            self.claimers,
+            self.scheduler,
+            self.concurrency,
+            lambda: self.may_start() and not self.busy() and not self.lost_replies.wake.is_set(),
             self.unavailable,
         )
-
-    def _claimed_at(self) -> float:
-        return max(claimer.claimed_at for claimer in self.claimers)
 
     def _make_claimers(self) -> Iterator[Claimer]:
         """One for the jobs that run in this process, and one for those that run in child processes."""
@@ -403,7 +352,7 @@ class Worker:
                     found_nothing=self._draining.found_nothing,
                     full=self.notifications.pass_on,
                     due_check=due_check,
-                    awake=self.awake,
+                    awake=self.sleeper.awake,
                 )
 
     def _parts(self) -> Iterator[Coroutine[Any, Any, None]]:
@@ -416,7 +365,7 @@ class Worker:
             if not self.settings.drain:
                 yield restart_on_error(self.sleeper.run)
         for service in self._services():
-            yield service.run(self.unavailable, self.awake)
+            yield service.run(self.unavailable, self.sleeper.awake)
 
     def _services(self) -> Iterator[Service]:
         chosen, opened = self.settings, self.connections
@@ -443,7 +392,7 @@ class Worker:
             self._app.storage.grace,
             self.outage,
             self._listeners,
-            claimed_at=self._claimed_at,
+            claimed_at=lambda: self.claimers.claimed_at,
         )
 
     def _process_types(self) -> list[str]:
