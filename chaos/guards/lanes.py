@@ -194,4 +194,11 @@ MUTANTS = [
         "select unnest(v_lockers)",
         test("queue/seen_lanes", "test_a_lane_that_two_sessions_have_listed_is_remembered_when_the_tick_has_merged_it"),
     ),
+    Mutant(
+        "a session that pretends that a lane is listed inserts no invalid partition",
+        f"{FUNCTIONS}/triggers/prepare_job.sql",
+        "        or new.partition <> ''\n",
+        "",
+        test("queue/seen_lanes", "test_a_forged_memory_admits_no_invalid_partition"),
+    ),
 ]
