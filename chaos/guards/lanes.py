@@ -134,8 +134,8 @@ MUTANTS = [
     Mutant(
         "the lane of a single job is listed",
         f"{FUNCTIONS}/triggers/register_lanes.sql",
-        "or not (select entry.is_listed from treadle.lane_entry(its.lane, arrived.oldest) as entry)",
-        "",
+        "        if v_listed is not true then\n",
+        "        if not v_sees_all then\n",
         test("queue/claim_order", "test_jobs_of_several_queues_are_claimed_in_order"),
     ),
     Mutant(
@@ -148,8 +148,8 @@ MUTANTS = [
     Mutant(
         "the lanes of all jobs of a statement are listed",
         f"{FUNCTIONS}/triggers/register_lanes.sql",
-        "group by job.queue, job.job_type, job.priority, job.partition\n    ) as arrived;",
-        "group by job.queue, job.job_type, job.priority, job.partition limit 1\n    ) as arrived;",
+        "        group by job.queue, job.job_type, job.priority, job.partition\n    loop",
+        "        group by job.queue, job.job_type, job.priority, job.partition limit 1\n    loop",
         test("queue/by_hand", "test_jobs_of_new_types_are_found_when_inserted_with_one_of_a_known_type"),
     ),
     Mutant(
@@ -183,8 +183,8 @@ MUTANTS = [
     Mutant(
         "a lane that is becoming idle is not remembered",
         f"{FUNCTIONS}/triggers/register_lanes.sql",
-        "bool_or(known.xmax <> all (coalesce(v_lockers, '{}')))",
-        "bool_or(true)",
+        "        if v_steady then\n",
+        "        if true then\n",
         test("queue/seen_lanes", "test_a_lane_that_is_becoming_idle_is_not_remembered"),
     ),
     Mutant(
