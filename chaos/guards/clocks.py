@@ -118,14 +118,14 @@ MUTANTS = [
     Mutant(
         "workers are lost only if the clock was even (checked by a test)",
         f"{FUNCTIONS}/public/recover_lost_workers.sql",
-        "          and coalesce(p_watched >= worker.lease / 2, true)\n",
+        "          and coalesce(p_watched >= worker.lease / 2 or worker.asleep_at is not null, true)\n",
         "",
         test("queue/server_clock", "test_a_worker_is_lost_only_if_the_clock_was_even_for_half_of_its_lease"),
     ),
     Mutant(
         "workers are lost only if the clock was even (checked by a storm)",
         f"{FUNCTIONS}/public/recover_lost_workers.sql",
-        "          and coalesce(p_watched >= worker.lease / 2, true)\n",
+        "          and coalesce(p_watched >= worker.lease / 2 or worker.asleep_at is not null, true)\n",
         "",
         "storm server-clock",
     ),

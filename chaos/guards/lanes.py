@@ -6,6 +6,13 @@ KNOWN = f"{FUNCTIONS}/parts/known_lanes.sql"
 
 MUTANTS = [
     Mutant(
+        "a lane that is listed many times counts once",
+        KNOWN,
+        "        v_rows := 10 * v_rows;\n",
+        "        exit;\n",
+        test("queue/isolation", "test_the_oldest_job_is_claimed_first_however_it_was_enqueued"),
+    ),
+    Mutant(
         "lanes are kept until one becomes active",
         KNOWN,
         "concat_ws(' ', v_ticked, v_changed, p_job_types, p_queues)",

@@ -15,6 +15,13 @@ MAKE_ROOM = f"{FUNCTIONS}/parts/make_room.sql"
 
 MUTANTS = [
     Mutant(
+        "a claim on an older snapshot takes no job under a limit",
+        LOCK,
+        "case when treadle.is_read_committed() then treadle.lock_limit_keys(names, keys, p_wait) else '{}' end",
+        "treadle.lock_limit_keys(names, keys, p_wait)",
+        test("queue/limit_races", "test_a_claim_on_an_older_snapshot_takes_no_job_under_a_limit"),
+    ),
+    Mutant(
         "one claim at a time takes jobs under a limit",
         LOCK_KEYS,
         "                for no key update skip locked\n",

@@ -69,14 +69,14 @@ MUTANTS = [
     Mutant(
         "after a rollback the older version is in force again",
         f"{FUNCTIONS}/public/declare_schedules.sql",
-        "                or v_known.declared_at < v_now - interval '2 minutes'\n",
+        "                or v_known.declared_at < v_heard - interval '2 minutes'\n",
         "",
         test("queue/schedules", "test_after_a_rollback_the_older_version_is_in_force"),
     ),
     Mutant(
         "what nobody declares is retired",
         f"{FUNCTIONS}/public/declare_schedules.sql",
-        "      and known.declared_at < v_now - interval '10 minutes';\n",
+        "      and known.declared_at < v_heard - interval '10 minutes';\n",
         "      and false;\n",
         test("queue/schedules", "test_what_nobody_declares_is_retired_until_it_is_declared_again"),
     ),

@@ -73,3 +73,22 @@ def test_the_conflicts_of_the_caller_are_still_found(connect: Connect) -> None:
         first.close()
         second.close()
         owner.execute("drop table public.plain")
+
+
+@pytest.mark.parametrize("isolation", ["repeatable read", "serializable"])
+def test_the_oldest_job_is_claimed_first_however_it_was_enqueued(connect: Connect, isolation: str) -> None:
+    """Each of these transactions adds a row for its lane, because it cannot know whether the lane is active."""
+    connection, other = connect(), connect()
+    connection.execute("select enqueue('a')")
+    connection.execute("select tick('0')")
+    for nth in range(120):
+        other.execute("reset all")
+        other.execute(f"begin isolation level {isolation}".encode())
+        other.execute("select treadle.enqueue(%s)", ["a" if nth < 60 else "b"])
+        other.execute("commit")
+    row = connection.execute("select count(*) from lanes").fetchone()
+    assert row == (121,)
+    claimed = [
+        connection.execute("select job_type from claim_jobs('w', '{a,b}', 1)").fetchall()[0][0] for _ in range(121)
+    ]
+    assert claimed == ["a"] * 61 + ["b"] * 60

@@ -53,6 +53,27 @@ def test_a_limit_that_another_claim_has_locked_does_not_park(connect: Connect, c
         assert parked(connection) == 0
 
 
+@pytest.mark.parametrize("isolation", ["repeatable read", "serializable"])
+def test_a_claim_on_an_older_snapshot_takes_no_job_under_a_limit(
+    connect: Connect, connection: Rows, isolation: str
+) -> None:
+    """It would not see the jobs that were claimed since."""
+    limit(connection, 2)
+    enqueue(connection, 6)
+    older = connect()
+    older.execute(f"begin isolation level {isolation}".encode())
+    older.execute("select from limit_holders")
+    assert len(claim(connection, 1)) == 1
+    (second,) = claim(connection, 1)
+    complete(connection, second)
+    assert len(claim(connection, 1)) == 1
+    assert claim(older) == []
+    older.execute("commit")
+    assert parked(connection) == 0
+    assert claim(older) == []
+    assert connection.execute("select count(*) from jobs where status = 'claimed'").fetchone() == (2,)
+
+
 def test_a_job_ends_while_its_lane_is_parked(connect: Connect, connection: Rows) -> None:
     """It does not see that lanes wait, and the claim does not see that it has ended."""
     limit(connection, 1)

@@ -18,7 +18,9 @@ declare
     v_changed bigint;
     v_key text;
     v_kept text;
-    v_many boolean;
+    v_rows int := c_lanes + 1;
+    v_listed int;
+    v_known int;
     v_lanes treadle.lane_range[];
 begin
     -- Before the floors are read, in a statement of its own: see tick_is_fresh().
@@ -37,41 +39,47 @@ begin
         return substr(v_kept, length(v_key) + 1)::treadle.lane_range[];
     end if;
 
-    with listed as materialized (
-        select lane.queue, lane.job_type, lane.priority, lane.partition
-        from treadle.lanes as lane
-        where lane.job_type = any (p_job_types)
-          and lane.idle_xid is null
-          and lane.parked_name is null
-        limit c_lanes + 1
-    )
-    select
-        (select count(*) > c_lanes from listed),
-        array_agg(row(shown.lane, coalesce(bound.floor, '-infinity'))::treadle.lane_range)
-    into v_many, v_lanes
-    from (
-        select row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane as lane
-        from (
-            -- A lane may be listed more than once until the next tick.
+    -- A lane may be listed more than once until the next tick: then more rows are read.
+    loop
+        with listed as materialized (
+            select lane.queue, lane.job_type, lane.priority, lane.partition
+            from treadle.lanes as lane
+            where lane.job_type = any (p_job_types)
+              and lane.idle_xid is null
+              and lane.parked_name is null
+            limit v_rows
+        ),
+        known as materialized (
             select distinct listed.priority, listed.job_type, listed.queue, listed.partition
             from listed
-            where (select count(*) from listed) <= c_lanes
-              and (p_queues is null or listed.queue = any (p_queues))
+        )
+        select
+            (select count(*) from listed), (select count(*) from known),
+            array_agg(row(shown.lane, coalesce(bound.floor, '-infinity'))::treadle.lane_range)
+        into v_listed, v_known, v_lanes
+        from (
+            select row(known.queue, known.job_type, known.priority, known.partition)::treadle.lane as lane
+            from known
+            where (select count(*) from known) <= c_lanes
+              and (p_queues is null or known.queue = any (p_queues))
               and (
                     not (select exists (select from treadle.pauses))
                     or not exists (
                         select
                         from treadle.pauses as pause
-                        where pause.job_type in (listed.job_type, '')
-                          and pause.queue in (listed.queue, '')
+                        where pause.job_type in (known.job_type, '')
+                          and pause.queue in (known.queue, '')
                     )
               )
-            order by listed.priority desc
-        ) as lane
-    ) as shown
-    left join lateral treadle.lane_floor(shown.lane) as bound on true;
+            order by known.priority desc
+        ) as shown
+        left join lateral treadle.lane_floor(shown.lane) as bound on true;
 
-    if v_many then
+        exit when v_listed < v_rows or v_known = v_rows or v_rows > c_lanes + 1;
+        v_rows := 10 * v_rows;
+    end loop;
+
+    if v_listed = v_rows or v_known > c_lanes then
         return null;
     end if;
 

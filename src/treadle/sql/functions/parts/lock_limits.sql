@@ -50,7 +50,8 @@ begin
         return;
     end if;
 
-    v_locked := treadle.lock_limit_keys(names, keys, p_wait);
+    -- An older snapshot does not see which jobs use a limit. Such a claim finds every limit locked.
+    v_locked := case when treadle.is_read_committed() then treadle.lock_limit_keys(names, keys, p_wait) else '{}' end;
 
     -- Before the holders are read: an opening that is noted after this stays.
     delete from treadle.limit_openings as opening
