@@ -1994,7 +1994,7 @@ CREATE CONSTRAINT TRIGGER note_pause AFTER INSERT OR DELETE ON treadle.pauses DE
 
 CREATE CONSTRAINT TRIGGER notify_at_commit AFTER INSERT ON treadle.wake_requests DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION treadle.notify_at_commit();
 
-CREATE TRIGGER prepare_job BEFORE INSERT ON treadle.jobs FOR EACH ROW WHEN (((new.run_at IS NULL) OR (new.key IS NOT NULL) OR ((new.status)::text <> 'pending'::text) OR (new.finished_at IS NOT NULL) OR (new.attempts IS NULL) OR (new.max_attempts IS NULL))) EXECUTE FUNCTION treadle.prepare_job();
+CREATE TRIGGER prepare_job BEFORE INSERT ON treadle.jobs FOR EACH ROW WHEN (((new.run_at IS NULL) OR (new.key IS NOT NULL) OR ((new.status)::text <> 'pending'::text) OR (new.finished_at IS NOT NULL) OR (new.attempts IS NULL) OR (new.max_attempts IS NULL) OR ((new.partition)::text <> ''::text))) EXECUTE FUNCTION treadle.prepare_job();
 
 CREATE TRIGGER register_lanes AFTER INSERT ON treadle.jobs REFERENCING NEW TABLE AS new_jobs FOR EACH STATEMENT WHEN ((current_setting('treadle.listed'::text, true) IS DISTINCT FROM 'on'::text)) EXECUTE FUNCTION treadle.register_lanes();
 

@@ -82,7 +82,7 @@ MUTANTS = [
     ),
     Mutant(
         "functions have a pinned search path",
-        "src/treadle/db/search_path.py",
+        "src/treadle/db/function_settings.py",
         "{PINNED}\\n{match[1]}",
         "{match[1]}",
         test("db/search_path", "test_no_call_of_the_queue_runs_the_code_of_a_stranger"),
@@ -104,15 +104,15 @@ MUTANTS = [
     Mutant(
         "a transaction with an older snapshot adds a lane once",
         f"{FUNCTIONS}/triggers/register_lanes.sql",
-        "        where entry.steady\n           or not v_sees_all;\n",
-        "        where entry.steady;\n",
+        "        if v_steady then\n",
+        "        if v_steady and v_sees_all then\n",
         test("queue/isolation", "test_a_transaction_adds_a_lane_once"),
     ),
     Mutant(
         "serializable enqueuers read no lanes",
         f"{FUNCTIONS}/triggers/register_lanes.sql",
-        "    if v_unknown is not null then\n",
-        "    if v_unknown is not null and (select count(*) from treadle.lanes) >= 0 then\n",
+        "        if v_listed is not true then\n",
+        "        if v_listed is not true and (select count(*) from treadle.lanes) >= 0 then\n",
         test("queue/isolation", "test_serializable_enqueuers_do_not_abort_each_other"),
     ),
     Mutant(

@@ -141,8 +141,8 @@ MUTANTS = [
     Mutant(
         "the lane of a single job is listed",
         f"{FUNCTIONS}/triggers/register_lanes.sql",
-        "or not (select entry.is_listed from treadle.lane_entry(its.lane, arrived.oldest) as entry)",
-        "",
+        "        if v_listed is not true then\n",
+        "        if not v_sees_all then\n",
         test("queue/claim_order", "test_jobs_of_several_queues_are_claimed_in_order"),
     ),
     Mutant(
@@ -155,8 +155,8 @@ MUTANTS = [
     Mutant(
         "the lanes of all jobs of a statement are listed",
         f"{FUNCTIONS}/triggers/register_lanes.sql",
-        "group by job.queue, job.job_type, job.priority, job.partition\n    ) as arrived;",
-        "group by job.queue, job.job_type, job.priority, job.partition limit 1\n    ) as arrived;",
+        "        group by job.queue, job.job_type, job.priority, job.partition\n    loop",
+        "        group by job.queue, job.job_type, job.priority, job.partition limit 1\n    loop",
         test("queue/by_hand", "test_jobs_of_new_types_are_found_when_inserted_with_one_of_a_known_type"),
     ),
     Mutant(
@@ -190,8 +190,8 @@ MUTANTS = [
     Mutant(
         "a lane that is becoming idle is not remembered",
         f"{FUNCTIONS}/triggers/register_lanes.sql",
-        "bool_or(known.xmax <> all (coalesce(v_lockers, '{}')))",
-        "bool_or(true)",
+        "        if v_steady then\n",
+        "        if true then\n",
         test("queue/seen_lanes", "test_a_lane_that_is_becoming_idle_is_not_remembered"),
     ),
     Mutant(
@@ -200,5 +200,12 @@ MUTANTS = [
         "select lock.transactionid from pg_locks as lock where lock.transactionid = any (v_lockers)",
         "select unnest(v_lockers)",
         test("queue/seen_lanes", "test_a_lane_that_two_sessions_have_listed_is_remembered_when_the_tick_has_merged_it"),
+    ),
+    Mutant(
+        "a session that pretends that a lane is listed inserts no invalid partition",
+        f"{FUNCTIONS}/triggers/prepare_job.sql",
+        "        or new.partition <> ''\n",
+        "",
+        test("queue/seen_lanes", "test_a_forged_memory_admits_no_invalid_partition"),
     ),
 ]

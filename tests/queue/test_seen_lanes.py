@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from psycopg import Connection, IsolationLevel
+from psycopg import Connection, DatabaseError, IsolationLevel
 
 from tests.conftest import Connect
 from tests.queue.test_races import assert_found
@@ -143,6 +143,16 @@ def test_an_insert_after_an_enqueue_lists_its_lane(connect: Connect) -> None:
         connection.execute("select enqueue('a')")
         connection.execute("insert into jobs (job_type) values ('b')")
     assert one(connection, ACTIVE) == 2
+
+
+@pytest.mark.parametrize("partition", ["[]", "acme", '"acme"'])
+def test_a_forged_memory_admits_no_invalid_partition(connect: Connect, partition: str) -> None:
+    """Claims and ticks that read it would fail."""
+    connection = connect()
+    connection.execute("select set_config('treadle.listed', 'on', false)")
+    with pytest.raises(DatabaseError, match=r"(?i)json"):
+        connection.execute("insert into jobs (job_type, run_at, partition) values ('a', now(), %s)", [partition])
+    connection.execute("insert into jobs (job_type, partition) values ('a', '{\"tenant\": \"acme\"}')")
 
 
 @pytest.mark.parametrize("level", [IsolationLevel.REPEATABLE_READ, IsolationLevel.SERIALIZABLE])

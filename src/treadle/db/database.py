@@ -21,6 +21,7 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool
 from treadle.db import patience
 from treadle.db.borrowed import AsyncBorrowed, Borrowable, Borrowed, borrow
 from treadle.db.explaining import EXPLAINED, explain, in_time, locked_in_time
+from treadle.db.function_settings import PINNED_LOCALLY
 from treadle.db.migrations import check_schema, migrate
 from treadle.db.own_connection import OwnConnection, limited
 from treadle.db.pools import AsyncPool, Pool, chosen_limits, server_changed
@@ -28,7 +29,6 @@ from treadle.db.queries import worker as worker_queries
 from treadle.db.query import Query, Result
 from treadle.db.reconnecting import REFUSED, UNAVAILABLE, reconnect_delay
 from treadle.db.runner import apeek_together, arun, arun_together, needs_transaction, peek_together, run
-from treadle.db.search_path import PINNED_LOCALLY
 from treadle.db.session_settings import with_needed_settings
 from treadle.db.setup_connection import connect, unreachable
 from treadle.db.url import Target, patient, require_url, resolve, resolve_listening

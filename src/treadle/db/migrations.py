@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import psycopg
 from psycopg import Connection
 
+from treadle.db.function_settings import PINNED_LOCALLY, function_sql
 from treadle.db.preparation import BEFORE, Preparation, check_sql, preparation_sql, preparations, prepare
 from treadle.db.query import in_schema, sql_names, sql_text
-from treadle.db.search_path import PINNED_LOCALLY, function_sql
 from treadle.db.setup_connection import connect
 from treadle.db.table_locks import LONGEST_TIMEOUT, lock_sql, retried, settings_sql
 from treadle.settings import chosen_schema

@@ -28,8 +28,8 @@ import psycopg
 from psycopg import Connection
 from psycopg.conninfo import make_conninfo
 
+from treadle.db.function_settings import PINNED_LOCALLY
 from treadle.db.query import in_schema, sql_names, sql_text
-from treadle.db.search_path import PINNED_LOCALLY
 from treadle.db.setup_connection import connect
 from treadle.db.table_locks import LONGEST_TIMEOUT, lock_sql, retried, settings_sql
 from treadle.db.url import parts_of

@@ -5,9 +5,9 @@ from typing import Any
 import psycopg
 from psycopg import Connection
 
+from treadle.db.function_settings import PINNED_LOCALLY
 from treadle.db.migrations import check_schema
 from treadle.db.query import in_schema, sql_text
-from treadle.db.search_path import PINNED_LOCALLY
 from treadle.db.setup_connection import connect
 from treadle.words.errors import NotAllowed
 from treadle.words.naming import SCHEMA, role_prefix, schema_name

@@ -16,9 +16,9 @@ from psycopg.rows import tuple_row
 from psycopg.types.datetime import TimestamptzLoader
 
 from treadle.db import patience
+from treadle.db.function_settings import PINNED_LOCALLY
 from treadle.db.own_connection import OwnAsyncConnection, OwnConnection, limited
 from treadle.db.query import Query, Result
-from treadle.db.search_path import PINNED_LOCALLY
 
 # The range of years that Python's datetime supports, with room for time zones.
 EARLIEST = datetime(1, 1, 2, tzinfo=UTC)

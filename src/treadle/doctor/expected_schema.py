@@ -7,9 +7,9 @@ import hashlib
 import re
 from functools import cache
 
+from treadle.db.function_settings import function_sql
 from treadle.db.migrations import function_files, migration_files
 from treadle.db.query import in_schema, sql_text
-from treadle.db.search_path import function_sql
 from treadle.doctor.facts import ExpectedFunction, ExpectedIndex, ExpectedSchema
 
 _COMMENT = re.compile(r"--.*")

@@ -342,7 +342,7 @@ create table treadle.lanes (
     parked_key  varchar(200) collate "C",
     parked_at   timestamptz,
 
-    -- Every lane that a job has is listed here first, so it is not checked for each job.
+    -- The triggers prepare_job and check_identity check that of a job: a CHECK would be parsed for each statement.
     constraint valid_partition check (partition = '' or jsonb_typeof(partition::jsonb) = 'object')
 ) with (
     fillfactor = 50,

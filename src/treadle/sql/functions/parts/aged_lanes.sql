@@ -2,11 +2,7 @@
 -- Treadle(aging=…).
 create or replace function treadle.aged_lanes(p_before timestamptz, p_lanes treadle.lane_range[]) returns treadle.lane_range[]
 language plpgsql stable
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
+set treadle.plan = index_ranges
 as $$
 begin
     return (

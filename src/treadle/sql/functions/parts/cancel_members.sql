@@ -2,9 +2,7 @@
 -- next tick. So nothing waits, and a workflow of a million jobs is cancelled in parts.
 create or replace function treadle.cancel_members(p_id uuid, p_reason text, p_limit int) returns void
 language plpgsql
-set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
+set treadle.plan = nested_loops
 as $$
 declare
     v_ids constant uuid[] := array(

@@ -2,9 +2,7 @@
 -- these; null if that is all. Rows that somebody else has locked are noted for later.
 create or replace function treadle.check_ended(p_id uuid, p_past uuid, p_limit int) returns uuid
 language plpgsql
-set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
+set treadle.plan = nested_loops
 set jit = off
 as $$
 declare

@@ -14,15 +14,7 @@ create or replace function treadle.claim_in_turns(
     p_queues varchar[]
 ) returns uuid[]
 language plpgsql
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set enable_indexscan = on
-set enable_nestloop = on
-set enable_tidscan = on
-set jit = off
-set plan_cache_mode = force_generic_plan
+set treadle.plan = cached_index_ranges
 as $$
 declare
     c_lanes constant int := 100;

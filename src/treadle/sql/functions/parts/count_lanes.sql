@@ -12,11 +12,7 @@ create or replace function treadle.count_lanes(
     out counted_to int[] -- a lane with fewer jobs was counted completely
 )
 language plpgsql stable
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
+set treadle.plan = index_ranges
 as $$
 #variable_conflict use_column
 declare

@@ -2,11 +2,7 @@
 -- wait for an earlier one of their key, at most c_blocked are looked at.
 create or replace function treadle.count_pending(p_name varchar, p_per varchar, p_key varchar, p_most int) returns int
 language plpgsql stable
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
+set treadle.plan = index_ranges
 as $$
 declare
     c_blocked constant int := 2000;

@@ -1,9 +1,7 @@
 -- For prune_jobs(): deletes up to p_limit jobs of workflows that have ended, except those that have not, or that others wait for.
 create or replace function treadle.delete_members(p_ids uuid[], p_limit int) returns int
 language plpgsql
-set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
+set treadle.plan = nested_loops
 set jit = off
 as $$
 declare

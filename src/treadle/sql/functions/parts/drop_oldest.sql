@@ -4,11 +4,7 @@
 create or replace function treadle.drop_oldest(p_name varchar, p_per varchar, p_key varchar, p_priority int, p_count int, p_kept uuid[])
 returns boolean
 language plpgsql
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
+set treadle.plan = index_ranges
 as $$
 declare
     c_spare constant int := 100; -- instead of those that are locked

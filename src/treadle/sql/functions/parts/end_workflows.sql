@@ -3,9 +3,7 @@
 -- one of its jobs is retried, it waits again.
 create or replace function treadle.end_workflows(p_ids uuid[]) returns void
 language plpgsql
-set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
+set treadle.plan = nested_loops
 as $$
 begin
     -- The stored objects that their results refer to.

@@ -1,8 +1,6 @@
 create or replace function treadle.failed_member(p_id uuid) returns uuid
 language plpgsql stable
-set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
+set treadle.plan = nested_loops
 as $$
 declare
     v_failed uuid;

@@ -4,9 +4,7 @@
 -- There may be a hundred thousand of them: what the trigger change_job would do for each is done here for all.
 create or replace function treadle.free_waiting(p_ids uuid[]) returns void
 language plpgsql
-set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
+set treadle.plan = nested_loops
 as $$
 declare
     c_placed constant text := 'treadle' || '.placed';

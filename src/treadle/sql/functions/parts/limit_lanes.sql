@@ -4,11 +4,7 @@
 -- compared.
 create or replace function treadle.limit_lanes(p_name varchar, p_per varchar, p_key varchar) returns setof treadle.lane
 language plpgsql stable
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
+set treadle.plan = index_ranges
 as $$
 declare
     v_partition constant varchar collate "C" := case when p_key <> '' then jsonb_build_object(p_per, p_key)::text else '' end;

@@ -18,9 +18,7 @@ create or replace function treadle.limit_state(
     out changed_at timestamptz
 )
 language plpgsql stable
-set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
+set treadle.plan = nested_loops
 set jit = off
 -- Planning for each list of jobs takes longer than the query.
 set plan_cache_mode = force_generic_plan

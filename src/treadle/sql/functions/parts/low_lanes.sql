@@ -1,11 +1,7 @@
 -- If there are many lanes: some of each of the lowest priorities of each job type, beginning at a random one. For aged_lanes().
 create or replace function treadle.low_lanes(p_job_types varchar[], p_queues varchar[]) returns treadle.lane_range[]
 language plpgsql
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
+set treadle.plan = index_ranges
 as $$
 declare
     c_levels constant int := 20;

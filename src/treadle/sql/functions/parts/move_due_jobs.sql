@@ -21,12 +21,7 @@ create or replace function treadle.move_due_jobs(
     p_limit int default 5000
 ) returns boolean
 language plpgsql
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set enable_tidscan = on
-set jit = off
+set treadle.plan = index_ranges
 as $$
 declare
     -- Jobs that came back and are due later than this are not shifted.

@@ -1,14 +1,7 @@
 -- When a limit may have room for the first job that waits for it; null: no job waits for one.
 create or replace function treadle.next_opening(p_job_types varchar[], p_queues varchar[]) returns timestamptz
 language plpgsql stable
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set enable_indexscan = on
-set enable_nestloop = on
-set jit = off
-set plan_cache_mode = force_generic_plan
+set treadle.plan = cached_index_ranges
 as $$
 begin
     if not exists (select from treadle.limit_targets) then

@@ -1,8 +1,6 @@
 create or replace function treadle.results_for(p_id uuid) returns jsonb
 language plpgsql stable
-set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
+set treadle.plan = nested_loops
 as $$
 begin
     return (

@@ -6,9 +6,7 @@
 -- they end. If its row is locked by somebody else, who may just end it, it is looked at later.
 create or replace function treadle.settle_waiting(p_ids uuid[], p_past uuid default null) returns void
 language plpgsql
-set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
+set treadle.plan = nested_loops
 set jit = off
 as $$
 declare

@@ -2,9 +2,7 @@
 -- reason names the one that was the cause. They stay held: whoever retries one makes it wait again.
 create or replace function treadle.stop_waiting(p_ids uuid[], p_causes uuid[]) returns void
 language plpgsql
-set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
+set treadle.plan = nested_loops
 as $$
 begin
     update treadle.jobs as job

@@ -1,11 +1,7 @@
 -- For a workflow that has jobs left: marks one of them, so that whoever ends it comes back to the workflow.
 create or replace function treadle.watch_member(p_id uuid, p_past uuid) returns void
 language plpgsql
-set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set enable_bitmapscan = off
-set jit = off
+set treadle.plan = index_ranges
 as $$
 declare
     c_read constant int := 50000;

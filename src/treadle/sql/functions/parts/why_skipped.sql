@@ -1,9 +1,7 @@
 -- If none of the jobs of a workflow was needed, the reason of the first; otherwise null.
 create or replace function treadle.why_skipped(p_id uuid) returns text
 language plpgsql stable
-set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
+set treadle.plan = nested_loops
 as $$
 declare
     v_reason text;

@@ -7,14 +7,7 @@ create or replace function treadle.complete_jobs(
     p_seconds double precision[] default null
 ) returns setof uuid
 language plpgsql
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set enable_indexscan = on
-set enable_nestloop = on
-set jit = off
-set plan_cache_mode = force_generic_plan
+set treadle.plan = cached_index_ranges
 as $$
 declare
     v_now constant timestamptz := clock_timestamp();

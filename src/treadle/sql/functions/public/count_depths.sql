@@ -11,11 +11,7 @@ create or replace function treadle.count_depths(
     p_keep interval default '7 days'
 ) returns double precision
 language plpgsql
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
+set treadle.plan = index_ranges
 as $$
 declare
     c_lanes constant int := 1000;

@@ -5,11 +5,7 @@
 create or replace function treadle.count_statuses(p_most int default 20000)
 returns table (status varchar, jobs bigint, exact boolean, counted_at timestamptz)
 language plpgsql stable
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
+set treadle.plan = index_ranges
 as $$
 #variable_conflict use_column
 declare

@@ -10,11 +10,7 @@ returns table (
     due_first timestamptz, paused boolean
 )
 language plpgsql stable
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
+set treadle.plan = index_ranges
 as $$
 #variable_conflict use_column
 declare

@@ -1,8 +1,6 @@
 create or replace function treadle.find_finished(p_ids uuid[]) returns setof uuid
 language plpgsql
-set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
+set treadle.plan = nested_loops
 as $$
 begin
     return query

@@ -12,12 +12,8 @@ create or replace function treadle.find_group_jobs(
 ) returns table (id uuid, at timestamptz, fits boolean, last boolean, looked bigint)
 language plpgsql stable
 rows 100
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
+set treadle.plan = index_ranges
 set max_parallel_workers_per_gather = 0
-set jit = off
 as $$
 begin
     return query

@@ -14,11 +14,7 @@ returns table (
     lanes bigint, waiting bigint, counted_to int, at timestamptz
 )
 language plpgsql stable
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
+set treadle.plan = index_ranges
 as $$
 #variable_conflict use_column
 declare

@@ -2,9 +2,7 @@
 create or replace function treadle.find_lost_claims(p_ids uuid[], p_leases bigint[])
 returns table (id uuid, completed boolean)
 language plpgsql
-set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
+set treadle.plan = nested_loops
 as $$
 #variable_conflict use_column
 begin

@@ -2,14 +2,7 @@
 -- other transaction can claim or finish them. Functions that write the records of a worker's jobs call it first.
 create or replace function treadle.lock_claimed(p_worker_id varchar, p_ids uuid[], p_leases bigint[]) returns uuid[]
 language plpgsql
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set enable_indexscan = on
-set enable_nestloop = on
-set jit = off
-set plan_cache_mode = force_generic_plan
+set treadle.plan = cached_index_ranges
 as $$
 begin
     return (

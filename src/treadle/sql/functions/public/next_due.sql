@@ -7,14 +7,7 @@ create or replace function treadle.next_due(
     p_answered bigint default null
 ) returns double precision
 language plpgsql
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set enable_indexscan = on
-set enable_nestloop = on
-set jit = off
-set plan_cache_mode = force_generic_plan
+set treadle.plan = cached_index_ranges
 as $$
 declare
     c_long constant interval := '1 year';

@@ -10,14 +10,7 @@ create or replace function treadle.next_work(
     p_declared varchar[] default '{}'
 ) returns double precision
 language plpgsql stable
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set enable_indexscan = on
-set enable_nestloop = on
-set jit = off
-set plan_cache_mode = force_generic_plan
+set treadle.plan = cached_index_ranges
 as $$
 declare
     c_long constant interval := '1 year';

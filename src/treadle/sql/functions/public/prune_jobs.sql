@@ -14,14 +14,7 @@ create or replace function treadle.prune_jobs(
     out reached timestamptz
 )
 language plpgsql
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set enable_indexscan = on
-set enable_nestloop = on
-set enable_tidscan = on
-set jit = off
+set treadle.plan = index_ranges
 as $$
 declare
     c_parts constant int := 1440; -- minutes of a day: workers call once a minute

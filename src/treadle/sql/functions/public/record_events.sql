@@ -15,14 +15,7 @@ create or replace function treadle.record_events(
     p_ages double precision[]
 ) returns setof uuid
 language plpgsql
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set enable_indexscan = on
-set enable_nestloop = on
-set jit = off
-set plan_cache_mode = force_generic_plan
+set treadle.plan = cached_index_ranges
 -- A row that another transaction keeps locked must not delay the worker's other writes.
 set lock_timeout = '1s'
 as $$

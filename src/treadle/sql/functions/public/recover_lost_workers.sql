@@ -10,9 +10,7 @@ create or replace function treadle.recover_lost_workers(
     p_watched interval default null
 ) returns table (id uuid, job_type varchar, status varchar, worker_id varchar)
 language plpgsql
-set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
+set treadle.plan = nested_loops
 as $$
 #variable_conflict use_column
 declare

@@ -6,9 +6,7 @@ create or replace function treadle.recover_stale_jobs(
     p_now timestamptz default clock_timestamp()
 ) returns int
 language plpgsql
-set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
+set treadle.plan = nested_loops
 as $$
 declare
     v_before constant timestamptz := treadle.clock_before(p_timeout, p_now);

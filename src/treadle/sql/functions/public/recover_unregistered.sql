@@ -10,10 +10,8 @@ create or replace function treadle.recover_unregistered(
     p_now timestamptz default clock_timestamp()
 ) returns table (id uuid, job_type varchar, status varchar, worker_id varchar)
 language plpgsql
-set enable_seqscan = off
+set treadle.plan = nested_loops
 set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare

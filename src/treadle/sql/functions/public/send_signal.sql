@@ -10,9 +10,7 @@ create or replace function treadle.send_signal(
 ) returns text
 language plpgsql
 security definer
-set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
+set treadle.plan = nested_loops
 as $$
 declare
     v_job record;

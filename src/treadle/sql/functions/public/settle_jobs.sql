@@ -24,14 +24,7 @@ create or replace function treadle.settle_jobs(
     p_limited_for varchar[] default null
 ) returns table (id uuid, status varchar)
 language plpgsql
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set enable_indexscan = on
-set enable_nestloop = on
-set jit = off
-set plan_cache_mode = force_generic_plan
+set treadle.plan = cached_index_ranges
 as $$
 #variable_conflict use_column
 declare

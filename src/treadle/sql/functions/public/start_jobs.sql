@@ -10,14 +10,7 @@ create or replace function treadle.start_jobs(
     p_paces text[] default null
 ) returns setof uuid
 language plpgsql
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set enable_indexscan = on
-set enable_nestloop = on
-set jit = off
-set plan_cache_mode = force_generic_plan
+set treadle.plan = cached_index_ranges
 -- A row that another transaction keeps locked must not delay the worker's other writes.
 set lock_timeout = '1s'
 as $$

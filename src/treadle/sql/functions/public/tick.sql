@@ -21,13 +21,7 @@
 -- the last tick decides about that, too. See decision 27.
 create or replace function treadle.tick(p_interval interval default '400 milliseconds') returns int
 language plpgsql
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set enable_indexscan = on
-set enable_nestloop = on
-set jit = off
+set treadle.plan = index_ranges
 as $$
 declare
     -- Jobs get their run_at shortly before they commit: with a floor right behind the clock, all of them would lie below it.

@@ -2,9 +2,7 @@
 -- job that has nothing costs nothing. Stored objects that only these jobs used are swept later.
 create or replace function treadle.drop_belongings() returns trigger
 language plpgsql
-set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
+set treadle.plan = nested_loops
 as $$
 begin
     delete from treadle.errors as error

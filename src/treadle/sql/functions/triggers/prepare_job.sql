@@ -1,5 +1,6 @@
--- Before a job is inserted without a run_at or attempts, with a key, or finished: gives it a place in its lane, blocks it
--- behind its key, and sets finished_at, so that pruning finds it.
+-- Before a job is inserted without a run_at or attempts, with a key or a partition, or finished: gives it a place in its lane, blocks
+-- it behind its key, and sets finished_at, so that pruning finds it. The partition must be valid: a tick or a claim that read
+-- another one would fail. (That of a lane is checked, too, but a session can pretend that the lane is listed.)
 -- Runs with the rights of its owner: a role that may only enqueue cannot read other jobs.
 create or replace function treadle.prepare_job() returns trigger
 language plpgsql
@@ -9,6 +10,19 @@ as $$
 declare
     v_newest uuid;
 begin
+    if new.partition <> '' and jsonb_typeof(new.partition::jsonb) <> 'object' then
+        raise exception 'the partition of a job must be empty or a JSON object, got %', new.partition
+            using errcode = 'check_violation';
+    end if;
+    -- Nothing else is to be done for most jobs with a partition.
+    if new.key is null
+        and (new.run_at, new.attempts, new.max_attempts) is not null
+        and new.status = 'pending'
+        and new.finished_at is null
+    then
+        return new;
+    end if;
+
     -- First the transaction id, then the clock: the tick relies on that order (see public/tick.sql).
     perform pg_current_xact_id();
 
@@ -67,5 +81,6 @@ create or replace trigger prepare_job
         or new.finished_at is not null
         or new.attempts is null
         or new.max_attempts is null
+        or new.partition <> ''
     )
     execute function treadle.prepare_job();

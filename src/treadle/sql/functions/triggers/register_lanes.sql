@@ -17,87 +17,72 @@
 create or replace function treadle.register_lanes() returns trigger
 language plpgsql
 security definer
-set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
+set treadle.plan = nested_loops
 as $$
 declare
     c_behind constant interval := '250 milliseconds'; -- as far as the floor is: see public/tick.sql
-    -- The names of settings are put together so that they do not change with the schema.
-    c_lane constant text := 'treadle' || '.lane_';
+    v_sees_all constant boolean := treadle.is_read_committed();
     -- Before any query reads the lanes.
     v_epoch constant text :=
         'treadle.lane_epoch'::regclass::oid || ' ' || coalesce(pg_sequence_last_value('treadle.lane_epoch'::regclass), 0) || ' ';
-    v_sees_all constant boolean := treadle.is_read_committed();
-    v_unknown treadle.lane[];
+    v_arrived record;
+    v_setting text;
+    v_seen text;
+    v_listed boolean;
+    v_steady boolean;
     v_lockers xid[];
     v_oldest timestamptz;
-    v_bare boolean;
+    v_bare boolean := false;
 begin
-    select
-        array_agg(arrived.lane) filter (
-            where current_setting(c_lane || (hashtext(arrived.lane::text) & 63), true) is distinct from v_epoch || arrived.lane::text
-        ),
-        min(arrived.oldest),
-        bool_or((arrived.lane).partition = '')
-    into v_unknown, v_oldest, v_bare
-    from (
-        select row(job.queue, job.job_type, job.priority, job.partition)::treadle.lane as lane, min(job.run_at) as oldest
+    for v_arrived in
+        select job.queue, job.job_type, job.priority, job.partition, min(job.run_at) as oldest
         from new_jobs as job
         group by job.queue, job.job_type, job.priority, job.partition
-    ) as arrived;
+    loop
+        v_oldest := least(v_oldest, v_arrived.oldest);
+        v_bare := v_bare or v_arrived.partition = '';
+        v_seen := row(v_arrived.queue, v_arrived.job_type, v_arrived.priority, v_arrived.partition)::text;
+        -- The name is put together so that it does not change with the schema.
+        v_setting := 'treadle' || '.lane_' || (hashtext(v_seen) & 63);
+        continue when current_setting(v_setting, true) = v_epoch || v_seen;
 
-    if v_unknown is not null then
-        -- No "on conflict": it would wait for the uncommitted lane of another transaction. The tick merges a lane that is
-        -- listed twice.
-        insert into treadle.lanes (queue, job_type, priority, partition)
-        select arrived.queue, arrived.job_type, arrived.priority, arrived.partition
-        from (
-            select job.queue, job.job_type, job.priority, job.partition, min(job.run_at) as oldest
-            from new_jobs as job
-            group by job.queue, job.job_type, job.priority, job.partition
-        ) as arrived
-        cross join lateral (select row(arrived.queue, arrived.job_type, arrived.priority, arrived.partition)::treadle.lane) as its (lane)
-        where its.lane = any (v_unknown)
-          and (not v_sees_all or not (select entry.is_listed from treadle.lane_entry(its.lane, arrived.oldest) as entry));
-
-        -- Rows stay marked by who locked them last: those that still run may be changing them. (Whoever locks one after the epoch was
-        -- read moves it later.) The condition is written so that only the index of lanes matches, not that of all active ones.
-        select array_agg(known.xmax)
-        into v_lockers
-        from unnest(v_unknown) as each
-        cross join lateral (
-            select known.xmax
+        v_listed := false;
+        if v_sees_all then
+            select
+                bool_or(known.idle_xid is null or known.next_run_at <= v_arrived.oldest),
+                bool_or(known.idle_xid is null and known.xmax = '0'),
+                array_agg(known.xmax) filter (where known.idle_xid is null)
+            into v_listed, v_steady, v_lockers
             from treadle.lanes as known
-            where v_sees_all
-              and treadle.is_in_lane(
-                    known.queue, known.job_type, known.priority, known.partition,
-                    row(each.queue, each.job_type, each.priority, each.partition)::treadle.lane
-                  )
-              and coalesce(known.idle_xid, '0') = '0'
-            offset 0
-        ) as known
-        where known.xmax <> '0';
-        if v_lockers is not null then
-            v_lockers := array(select lock.transactionid from pg_locks as lock where lock.transactionid = any (v_lockers));
+            where known.job_type = v_arrived.job_type
+              and known.queue = v_arrived.queue
+              and known.priority = v_arrived.priority
+              and known.partition = v_arrived.partition;
         end if;
 
-        -- Undone with the rows if a savepoint is rolled back.
-        perform set_config(c_lane || (hashtext(seen.lane::text) & 63), v_epoch || seen.lane::text, false)
-        from (
-            select row(each.queue, each.job_type, each.priority, each.partition)::treadle.lane as lane
-            from unnest(v_unknown) as each
-        ) as seen
-        cross join lateral (
-            select bool_or(known.xmax <> all (coalesce(v_lockers, '{}'))) as steady
+        if v_listed is not true then
+            -- No "on conflict": it would wait for the uncommitted lane of another transaction. The tick merges a lane that is
+            -- listed twice.
+            insert into treadle.lanes (queue, job_type, priority, partition)
+            values (v_arrived.queue, v_arrived.job_type, v_arrived.priority, v_arrived.partition);
+            v_steady := true;
+        elsif not v_steady and v_lockers is not null then
+            -- Rows stay marked by who locked them last. Those that still run may be changing them.
+            v_lockers := array(select lock.transactionid from pg_locks as lock where lock.transactionid = any (v_lockers));
+            select bool_or(known.idle_xid is null and known.xmax <> all (v_lockers))
+            into v_steady
             from treadle.lanes as known
-            where v_sees_all
-              and treadle.is_in_lane(known.queue, known.job_type, known.priority, known.partition, seen.lane)
-              and coalesce(known.idle_xid, '0') = '0'
-        ) as entry
-        where entry.steady
-           or not v_sees_all;
-    end if;
+            where known.job_type = v_arrived.job_type
+              and known.queue = v_arrived.queue
+              and known.priority = v_arrived.priority
+              and known.partition = v_arrived.partition;
+        end if;
+
+        if v_steady then
+            -- Undone with the rows if a savepoint is rolled back.
+            v_seen := set_config(v_setting, v_epoch || v_seen, false);
+        end if;
+    end loop;
 
     -- Dated back, by hand or by a server clock that was set back.
     if v_oldest < clock_timestamp() - c_behind then

@@ -1,8 +1,11 @@
-"""Pins the search path of everything that Treadle installs.
+"""The settings of the functions that Treadle installs: their search path, and how their queries are planned.
 
 A role that may create objects in a schema on the search path can define `=(varchar, varchar)` there, or a function with
 the name of a built-in one, and PostgreSQL prefers it wherever its argument types fit better. Whoever then calls a
 function with an unpinned path, a worker or a superuser, runs the code of that role. See decision 26.
+
+A function that must not depend on statistics, which are stale while a queue fills and drains, names a plan:
+`set treadle.plan = index_ranges`. Its settings are written out when the function is installed.
 """
 
 import re
@@ -15,11 +18,31 @@ PINNED = "set search_path = pg_catalog, pg_temp"
 # found when they are created.
 PINNED_LOCALLY = "set local search_path = pg_catalog, pg_temp"
 
+_NESTED_LOOPS = ("enable_seqscan = off", "enable_hashjoin = off", "enable_mergejoin = off")
+# Some of these are the defaults of PostgreSQL: they are for servers, databases and roles that have others.
+_INDEX_RANGES = (
+    *_NESTED_LOOPS,
+    "enable_bitmapscan = off",
+    "enable_indexscan = on",
+    "enable_nestloop = on",
+    "enable_tidscan = on",
+    "jit = off",
+)
+PLANS = {
+    # Few rows, found by their keys.
+    "nested_loops": _NESTED_LOOPS,
+    # Ranges of an index, read in its order and only as far as needed.
+    "index_ranges": _INDEX_RANGES,
+    # The same for statements that are executed all the time: planned once per connection.
+    "cached_index_ranges": (*_INDEX_RANGES, "plan_cache_mode = force_generic_plan"),
+}
+
+_PLAN = re.compile(r"^set treadle\.plan = (\w+)$", re.MULTILINE)
 _FUNCTION = re.compile(r"^create or replace function .*?^(as \$\$)$", re.DOTALL | re.MULTILINE)
 
 
 def function_sql(file_name: str) -> str:
-    """The text of sql/functions/<file_name>, with the setting in the definition of each function.
+    """The text of sql/functions/<file_name>, with the settings in the definition of each function.
 
     A function with a setting is never inlined by the planner, so the functions in SQL that are parts of others have
     none: those without a table have a body that is parsed when it is created (`return …`), and the rest is called only
@@ -33,4 +56,5 @@ def function_sql(file_name: str) -> str:
             return definition
         return f"{definition.removesuffix(match[1])}{PINNED}\n{match[1]}"
 
-    return _FUNCTION.sub(with_setting, sql_text("functions", folder, name))
+    text = _FUNCTION.sub(with_setting, sql_text("functions", folder, name))
+    return _PLAN.sub(lambda match: "\n".join(f"set {setting}" for setting in PLANS[match[1]]), text)
