@@ -6,6 +6,7 @@ LOCK = f"{FUNCTIONS}/parts/lock_limits.sql"
 LOCK_KEYS = f"{FUNCTIONS}/parts/lock_limit_keys.sql"
 ADMIT = f"{FUNCTIONS}/parts/admit_jobs.sql"
 DECLARE = f"{FUNCTIONS}/public/declare_limits.sql"
+SETTLE = f"{FUNCTIONS}/public/settle_jobs.sql"
 ROOM = f"{FUNCTIONS}/parts/limit_room.sql"
 HOLD = f"{FUNCTIONS}/parts/hold_slots.sql"
 PARK = f"{FUNCTIONS}/parts/park_lanes.sql"
@@ -169,6 +170,20 @@ MUTANTS = [
         "~(treadle.flag_opening() | treadle.flag_counting())",
         "~treadle.flag_counting()",
         test("queue/job_ended", "test_completions_note_the_openings_of_their_limits_together"),
+    ),
+    Mutant(
+        "the ends of jobs that are settled together open their limits",
+        SETTLE,
+        "    if v_limited is not null then\n",
+        "    if false then\n",
+        test("queue/job_ended", "test_other_ends_note_the_openings_of_their_limits_together"),
+    ),
+    Mutant(
+        "jobs that are settled together open their limits once, not for each",
+        SETTLE,
+        "flags = job.flags & ~treadle.flag_opening()",
+        "flags = job.flags",
+        test("queue/job_ended", "test_other_ends_note_the_openings_of_their_limits_together"),
     ),
     Mutant(
         "a claimed job is marked if it uses a limit",
