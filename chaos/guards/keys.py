@@ -4,6 +4,13 @@ from chaos.guards.mutant import FUNCTIONS, Mutant, test
 
 MUTANTS = [
     Mutant(
+        "a job that another claim is taking costs the others of a batch little",
+        f"{FUNCTIONS}/parts/mark_claimed.sql",
+        "    v_half constant int := cardinality(p_places) / 2;\n",
+        "    v_half constant int := cardinality(p_places) - 1;\n",
+        test("queue/keys", "test_a_job_that_another_claim_is_taking_costs_the_others_of_a_batch_little"),
+    ),
+    Mutant(
         "jobs with the same key never run at once: only the first is claimed",
         f"{FUNCTIONS}/public/claim_jobs.sql",
         "and (job.key is null or treadle.is_head_of_key(job.key, job.id))",

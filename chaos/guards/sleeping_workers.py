@@ -190,8 +190,8 @@ MUTANTS = [
             ),
             (
                 "checks of dependencies",
-                "        or exists (select from treadle.dependency_checks)\n",
-                "",
+                "(select min(noted.look_at) from treadle.dependency_checks as noted)",
+                "null",
                 "test_it_wakes_for_what_only_maintenance_does",
             ),
             (

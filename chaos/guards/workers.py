@@ -219,8 +219,8 @@ MUTANTS = [
     Mutant(
         "with a concurrency of 0, no jobs are claimed for child processes",
         f"{WORKER}/worker.py",
-        "self.settings.children if number and claimer.apart else number",
-        "self.settings.children if claimer.apart else number",
+        "self.settings.children if number else 0",
+        "self.settings.children",
         test("worker/concurrency", "test_with_0_a_worker_claims_nothing_until_it_is_reset"),
     ),
     Mutant(

@@ -11,6 +11,7 @@ from psycopg import Connection, errors
 
 from tests.conftest import Connect
 from tests.support.waiting import Barrier, make_tick_due, until_waiting_for_lock
+from tests.support.workers import one
 from treadle import JobQueue, JobRow, Status
 
 
@@ -192,6 +193,18 @@ def two_heads(queue: JobQueue, connect: Connect) -> tuple[Connection[Any], Conne
     assert len(first.execute("select from claim_job_batch('one', '{a}', 1)").fetchall()) == 1
     older.commit()
     return first, second
+
+
+def test_a_job_that_another_claim_is_taking_costs_the_others_of_a_batch_little(
+    queue: JobQueue, connect: Connect
+) -> None:
+    _first, second = two_heads(queue, connect)
+    queue.enqueue_many("a", range(199), keys=[f"key-{nth}" for nth in range(199)])
+    second.execute("set track_functions = 'pl'")
+    assert len(second.execute("select from claim_job_batch('two', '{a}', 300)").fetchall()) == 200
+    writes = "select pg_stat_get_xact_function_calls('mark_claimed'::regproc)"
+    # The batch, its halves, the halves of one of these, and so on: each is a call, and a try in a subtransaction.
+    assert one(second, writes) <= 4 * 9
 
 
 def test_a_claimer_does_not_wait_for_one_that_has_claimed_a_job_of_the_key(queue: JobQueue, connect: Connect) -> None:

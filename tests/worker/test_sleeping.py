@@ -157,10 +157,7 @@ def test_it_wakes_for_what_only_maintenance_does(
             )
             quiet.execute("insert into expiries select expires_at, id from jobs")
         else:
-            quiet.execute("set session_replication_role = replica")  # as if it could not be decided at commit
-            quiet.execute(
-                "insert into dependency_checks (noted_at, jobs, ended, later) values (now(), '{}', false, false)"
-            )
+            quiet.execute("insert into dependency_checks (noted_at, jobs, ended) values (now(), '{}', false)")
         worker.sleeper.look()
         done = (
             "select status = 'cancelled' from jobs"

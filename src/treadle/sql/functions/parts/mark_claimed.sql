@@ -10,8 +10,9 @@ create or replace function treadle.mark_claimed(
 language plpgsql
 as $$
 declare
+    c_short constant text := '3ms';
+    v_half constant int := cardinality(p_places) / 2;
     v_found int;
-    v_place tid;
     v_timeout text;
 begin
     if p_places is null then
@@ -51,20 +52,20 @@ begin
         return;
     end if;
 
-    -- Another claim may be taking a job with one of these keys; do not wait long for it.
+    -- Another claim may be taking a job with one of these keys: do not wait long for it. Then try each half, and skip that job. (One by
+    -- one, a transaction that stays open made each claim of 200 jobs six times as slow.)
     v_timeout := current_setting('lock_timeout');
-    perform set_config('lock_timeout', '50ms', true);
+    perform set_config('lock_timeout', case v_timeout when c_short then c_short else '50ms' end, true);
     begin
         return query select * from treadle.mark_claimed(p_worker_id, p_now, p_places, false, p_flags);
     exception when unique_violation or lock_not_available or deadlock_detected then
-        -- Take them one by one, and skip those that the other claim takes.
-        foreach v_place in array p_places loop
-            begin
-                return query select * from treadle.mark_claimed(p_worker_id, p_now, array[v_place], false, p_flags);
-            exception when unique_violation or lock_not_available or deadlock_detected then
-                null;
-            end;
-        end loop;
+        if cardinality(p_places) > 1 then
+            perform set_config('lock_timeout', c_short, true);
+            return query
+            select job.*
+            from (values (p_places[: v_half]), (p_places[v_half + 1 :])) as half (places)
+            cross join lateral treadle.mark_claimed(p_worker_id, p_now, half.places, true, p_flags) as job;
+        end if;
     end;
     perform set_config('lock_timeout', v_timeout, true);
 end

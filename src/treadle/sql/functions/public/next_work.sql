@@ -27,7 +27,6 @@ begin
               and worker.lost_at is null
               and worker.seen_at >= v_now - worker.lease
         )
-        or exists (select from treadle.dependency_checks)
         or exists (select from treadle.member_changes)
         or exists (select from treadle.limit_openings as opening where opening.opens_at <= v_now)
         or exists (
@@ -99,7 +98,8 @@ begin
     v_next := least(
         v_next,
         treadle.next_opening(p_job_types, p_queues),
-        (select min(entry.look_at) from treadle.expiries as entry)
+        (select min(entry.look_at) from treadle.expiries as entry),
+        (select min(noted.look_at) from treadle.dependency_checks as noted)
     );
 
     -- One that has no time yet is due.
