@@ -1344,7 +1344,7 @@ CREATE TABLE treadle.limits (
     CONSTRAINT limits_burst_check CHECK ((burst >= 1)),
     CONSTRAINT limits_period_check CHECK ((period > '00:00:00'::interval)),
     CONSTRAINT limits_when_full_check CHECK (((when_full)::text = ANY ((ARRAY['refuse'::character varying, 'drop'::character varying])::text[]))),
-    CONSTRAINT valid_kind CHECK ((((kind)::text = ANY ((ARRAY['concurrency'::character varying, 'rate'::character varying, 'pending'::character varying])::text[])) AND (((kind)::text = 'rate'::text) = (period IS NOT NULL)) AND (((kind)::text = 'pending'::text) = (when_full IS NOT NULL))))
+    CONSTRAINT valid_kind CHECK ((((kind)::text = ANY ((ARRAY['concurrency'::character varying, 'rate'::character varying, 'pending'::character varying])::text[])) AND (((kind)::text = 'rate'::text) = (period IS NOT NULL)) AND (((kind)::text = 'rate'::text) OR (burst IS NULL)) AND (((kind)::text = 'pending'::text) = (when_full IS NOT NULL))))
 );
 ALTER TABLE ONLY treadle.limits ALTER COLUMN name SET STATISTICS 0;
 ALTER TABLE ONLY treadle.limits ALTER COLUMN kind SET STATISTICS 0;

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from psycopg import Connection
 
-from tests.queue.test_limits import aging, limit
+from tests.queue.test_limits import aging, limit, take_turns
 from tests.support.buffers import buffers
 from treadle import InvalidArgument, Treadle
 
@@ -144,6 +144,12 @@ def test_what_an_operator_changed_stays_until_it_is_reset(connection: Rows) -> N
     assert connection.execute("select reset_limit('aging')").fetchone() == (True,)
     assert in_force() == (30, 600, 30, False)
     assert connection.execute("select reset_limit('aging')").fetchone() == (False,)
+    # Or until the code has no aging any more.
+    connection.execute("select set_limit('aging', 20)")
+    take_turns(connection, "", "")
+    assert in_force() == (None, None, None, False)
+    aging(connection, 40, 600)
+    assert in_force() == (40, 600, 40, False)
 
 
 def test_limits_hold(connection: Rows) -> None:

@@ -310,6 +310,7 @@ def test_what_an_operator_changed_stays_until_it_is_reset(connection: Rows) -> N
         "kind = 'pending'",
         "period = '1 s'",
         "when_full = 'refuse'",
+        "burst = 2",
     ],
 )
 def test_a_limit_has_the_values_of_its_kind(connection: Rows, wrong: str) -> None:
@@ -328,6 +329,21 @@ def test_what_an_operator_changed_ends_when_code_makes_it_another_kind(connectio
     connection.execute("select set_limit('sync', 2, interval '5 s')")
     connection.execute("select reset_limit('sync')")
     assert in_force(connection) == ("rate", 7, 60, None)
+
+
+def test_a_change_by_sql_keeps_the_values_of_the_kind(connection: Rows) -> None:
+    limit(connection, 3)
+    limit(connection, 3, name="mail", when_full="refuse", job_types=["mail"])
+    connection.execute("select set_limit('sync', 5, interval '1 s', p_burst => 2)")
+    connection.execute("select set_limit('mail', 7, interval '1 s', p_burst => 2)")
+    connection.execute("select set_limit('mail', 8, interval '1 s', p_burst => 2, p_queue => 'mail')")
+    connection.execute("select set_limit('added', 9, p_burst => 2, p_queue => 'mail')")
+    rows = connection.execute("select kind, amount, period, burst, when_full from limits order by amount").fetchall()
+    assert rows == [
+        ("concurrency", 5, None, None, None),
+        ("pending", 8, None, None, "refuse"),
+        ("concurrency", 9, None, None, None),
+    ]
 
 
 def in_force(connection: Rows) -> Any:

@@ -607,6 +607,7 @@ create table treadle.limits (
     constraint valid_kind check (
         kind in ('concurrency', 'rate', 'pending')
         and (kind = 'rate') = (period is not null)
+        and (kind = 'rate' or burst is null)
         and (kind = 'pending') = (when_full is not null)
     )
 );

@@ -98,8 +98,14 @@ begin
     on conflict (job_type) do update
     set fair_by = excluded.fair_by,
         weights_of = excluded.weights_of,
-        aging_after = case when known.changed_by is null or excluded.aging_after is null then excluded.aging_after else known.aging_after end,
-        aging_share = case when known.changed_by is null or excluded.aging_after is null then excluded.aging_share else known.aging_share end,
+        (aging_after, aging_share, changed_by, changed_at) = (
+            select known.aging_after, known.aging_share, known.changed_by, known.changed_at
+            where known.changed_by is not null
+              and excluded.aging_after is not null
+            union all
+            select excluded.aging_after, excluded.aging_share, null, null
+            limit 1
+        ),
         declared = excluded.declared,
         digest = excluded.digest,
         former_digests = case

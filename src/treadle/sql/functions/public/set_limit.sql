@@ -55,7 +55,7 @@ begin
         update treadle.limits as known
         set amount = p_amount,
             period = case when known.kind = 'rate' then coalesce(p_period, known.period) end,
-            burst = coalesce(p_burst, known.burst),
+            burst = case when known.kind = 'rate' then coalesce(p_burst, known.burst) end,
             changed_by = v_actor,
             changed_at = v_now
         where known.name = p_name;
@@ -71,14 +71,14 @@ begin
     else
         insert into treadle.limits as known (name, kind, per, amount, period, burst, changed_by, changed_at)
         values (
-            p_name, case when p_period is null then 'concurrency' else 'rate' end, coalesce(p_per, ''), p_amount, p_period, p_burst,
-            v_actor, v_now
+            p_name, case when p_period is null then 'concurrency' else 'rate' end, coalesce(p_per, ''), p_amount, p_period,
+            case when p_period is not null then p_burst end, v_actor, v_now
         )
         on conflict (name) do update
         set kind = case when known.kind = 'pending' then known.kind else excluded.kind end,
             amount = excluded.amount,
-            period = case when known.kind = 'pending' then null else excluded.period end,
-            burst = excluded.burst,
+            period = case when known.kind <> 'pending' then excluded.period end,
+            burst = case when known.kind <> 'pending' then excluded.burst end,
             changed_by = excluded.changed_by,
             changed_at = excluded.changed_at;
 
