@@ -63,7 +63,7 @@ COMMENT ON FUNCTION treadle.add_members(p_ids uuid[], p_workflow jsonb) IS 'Make
 
 COMMENT ON FUNCTION treadle.add_workflow(p_id uuid, p_data jsonb, p_returns boolean, p_open boolean, p_deadline double precision, p_plan jsonb, p_after jsonb, p_part jsonb) IS 'Adds the job that a workflow is.';
 
-COMMENT ON FUNCTION treadle.admit_jobs(p_now timestamp with time zone, p_places tid[], p_names character varying[], p_keys character varying[], p_room integer[], p_fair boolean) IS 'Those of the jobs at p_places that fit into the room of their limits.';
+COMMENT ON FUNCTION treadle.admit_jobs(p_now timestamp with time zone, p_places tid[], p_names character varying[], p_keys character varying[], p_room integer[], p_weighted boolean, p_fair boolean) IS 'Those of the jobs at p_places that fit into the room of their limits.';
 
 COMMENT ON FUNCTION treadle.advance_waiting(p_limit integer) IS 'Decides about jobs that wait for others, as far as that could not be decided at commit.';
 
@@ -307,7 +307,7 @@ COMMENT ON FUNCTION treadle.count_statuses(p_most integer) IS 'How many jobs the
 
 COMMENT ON FUNCTION treadle.decide_check(p_check bigint, p_ids uuid[], p_ended boolean, p_past uuid, p_limit integer) IS 'Decides about jobs that wait for others, or that others wait for; what is left is a row of dependency_checks.';
 
-COMMENT ON FUNCTION treadle.declare_limits(p_limits jsonb) IS 'Declares the limits of a worker''s code.';
+COMMENT ON FUNCTION treadle.declare_limits(p_limits jsonb, p_settings jsonb) IS 'Declares the limits of a worker''s code, and the fairness and aging of its job types.';
 
 COMMENT ON FUNCTION treadle.declare_schedules(p_schedules jsonb) IS 'Declares the schedules of a worker''s code. Returns the names of those that are in force as declared.';
 
@@ -551,15 +551,17 @@ COMMENT ON FUNCTION treadle.lane_jobs(p_lane treadle.lane, p_start timestamp wit
 
 COMMENT ON FUNCTION treadle.limit_key(p_per character varying, p_partition character varying) IS 'The value of a part of a partition; empty if it has none.';
 
-COMMENT ON FUNCTION treadle.limit_kind(p_fair boolean, p_when_full character varying, p_period interval) IS 'What a row of limits is about.';
-
 COMMENT ON FUNCTION treadle.limit_lanes(p_name character varying, p_per character varying, p_key character varying) IS 'The lanes of the jobs that a limit is for, or of one value of its "per".';
 
-COMMENT ON FUNCTION treadle.limit_state(p_name character varying, p_key character varying, p_weight integer, p_now timestamp with time zone, OUT amount integer, OUT period interval, OUT burst integer, OUT in_use bigint, OUT running bigint, OUT available integer, OUT opens_at timestamp with time zone, OUT frees_at timestamp with time zone, OUT for_key boolean, OUT changed_by text, OUT changed_at timestamp with time zone) IS 'How much of a limit is in use for a key, and when the next job may start.';
+COMMENT ON FUNCTION treadle.limit_room(p_name character varying, p_key character varying, p_wanted bigint, p_now timestamp with time zone) IS 'What is in force for a key of a limit, which jobs use it, and how much room it has.';
+
+COMMENT ON FUNCTION treadle.limit_state(p_name character varying, p_key character varying, p_weight integer, p_now timestamp with time zone, OUT kind character varying, OUT amount integer, OUT period interval, OUT burst integer, OUT in_use bigint, OUT running bigint, OUT available integer, OUT opens_at timestamp with time zone, OUT frees_at timestamp with time zone, OUT for_key boolean, OUT changed_by text, OUT changed_at timestamp with time zone) IS 'How much of a limit is in use for a key, and when the next job may start.';
 
 COMMENT ON FUNCTION treadle.limit_statuses(p_names character varying[], p_keys character varying[]) IS 'What is in force for limits and their keys, what is in use, when the next job may start, and how many wait.';
 
-COMMENT ON FUNCTION treadle.limits_of(p_queue character varying, p_job_type character varying, p_partition character varying) IS 'The limits of a lane, or of a job, each with the value of its "per".';
+COMMENT ON FUNCTION treadle.limits_and_settings() IS 'The limits, and the fairness and aging of job types, with the names that operators use.';
+
+COMMENT ON FUNCTION treadle.limits_of(p_queue character varying, p_job_type character varying, p_partition character varying) IS 'The limits of a lane, or of a job, that decide when it starts, each with the value of its "per".';
 
 COMMENT ON FUNCTION treadle.listed_lanes() IS 'Every lane that may have jobs, once.';
 
@@ -635,7 +637,7 @@ COMMENT ON FUNCTION treadle.park_lanes(p_now timestamp with time zone, p_lanes t
 
 COMMENT ON FUNCTION treadle.partition_of(p_parts character varying[], p_data jsonb, p_given jsonb) IS 'The partition of a job: the values of these arguments, or those that are given instead.';
 
-COMMENT ON FUNCTION treadle.partition_parts(p_job_type character varying, p_queue character varying) IS 'By which arguments the limits of a job type and queue tell jobs apart; null if they have none.';
+COMMENT ON FUNCTION treadle.partition_parts(p_job_type character varying, p_queue character varying) IS 'By which arguments the limits and the fairness of a job type and queue tell jobs apart; null if they have none.';
 
 COMMENT ON FUNCTION treadle.partitions_of(p_job_type character varying, p_queue character varying, p_data text[], p_given text[]) IS 'The partitions of jobs that are to be enqueued, if they have any.';
 
@@ -1115,6 +1117,22 @@ CREATE SEQUENCE treadle.fair_turns
     CACHE 1
     CYCLE;
 
+CREATE TABLE treadle.fair_weights (
+    job_type character varying(50) NOT NULL,
+    key character varying(200) NOT NULL COLLATE pg_catalog."C",
+    weight integer NOT NULL,
+    changed_by text NOT NULL,
+    changed_at timestamp with time zone NOT NULL,
+    CONSTRAINT fair_weights_weight_check CHECK ((weight >= 0))
+);
+ALTER TABLE ONLY treadle.fair_weights ALTER COLUMN job_type SET STATISTICS 0;
+ALTER TABLE ONLY treadle.fair_weights ALTER COLUMN key SET STATISTICS 0;
+ALTER TABLE ONLY treadle.fair_weights ALTER COLUMN weight SET STATISTICS 0;
+ALTER TABLE ONLY treadle.fair_weights ALTER COLUMN changed_by SET STATISTICS 0;
+ALTER TABLE ONLY treadle.fair_weights ALTER COLUMN changed_at SET STATISTICS 0;
+
+COMMENT ON TABLE treadle.fair_weights IS 'How many turns a value gets where values take turns, set at run time. Others get one.';
+
 CREATE TABLE treadle.floors (
     id bigint NOT NULL,
     queue character varying(50) NOT NULL,
@@ -1260,7 +1278,7 @@ COMMENT ON COLUMN treadle.limit_holders.weight IS 'The sum of the weights.';
 
 COMMENT ON COLUMN treadle.limit_holders.found IS 'How many of the jobs still used the limit when that was last checked.';
 
-COMMENT ON COLUMN treadle.limit_holders.full_at IS 'For a limit per period: when all of its burst can be used again.';
+COMMENT ON COLUMN treadle.limit_holders.full_at IS 'Of a rate: when all of its burst can be used again.';
 
 COMMENT ON COLUMN treadle.limit_holders.closed_until IS 'A job was told to wait until then.';
 
@@ -1280,7 +1298,7 @@ ALTER TABLE ONLY treadle.limit_keys ALTER COLUMN changed_at SET STATISTICS 0;
 
 COMMENT ON TABLE treadle.limit_keys IS 'The values of "per" that are or were in use, one row with an empty key for limits without.';
 
-COMMENT ON COLUMN treadle.limit_keys.amount IS 'The limit for this value only, or how many turns it gets, if the values take turns. Null: as for the others.';
+COMMENT ON COLUMN treadle.limit_keys.amount IS 'The limit for this value only. Null: as for the others.';
 
 CREATE TABLE treadle.limit_openings (
     opens_at timestamp with time zone NOT NULL,
@@ -1316,16 +1334,16 @@ ALTER TABLE ONLY treadle.limit_targets ALTER COLUMN queue SET STATISTICS 0;
 ALTER TABLE ONLY treadle.limit_targets ALTER COLUMN name SET STATISTICS 0;
 ALTER TABLE ONLY treadle.limit_targets ALTER COLUMN declared_at SET STATISTICS 0;
 
-COMMENT ON TABLE treadle.limit_targets IS 'Which jobs a limit is for. Empty: all job types, all queues.';
+COMMENT ON TABLE treadle.limit_targets IS 'Which jobs a limit is for. Empty: all job types, all queues. A row without a name says that the job type is in type_settings: so one look at this table tells whether claims and enqueues have anything to obey.';
 
 CREATE TABLE treadle.limits (
     name character varying(100) NOT NULL,
+    kind character varying(11) NOT NULL,
     per character varying(50) DEFAULT ''::character varying NOT NULL,
     amount integer,
     period interval,
     burst integer,
     when_full character varying(10),
-    fair boolean DEFAULT false NOT NULL,
     declared jsonb,
     digest character varying,
     former_digests character varying[] DEFAULT '{}'::character varying[] NOT NULL,
@@ -1335,15 +1353,16 @@ CREATE TABLE treadle.limits (
     CONSTRAINT limits_amount_check CHECK ((amount >= 0)),
     CONSTRAINT limits_burst_check CHECK ((burst >= 1)),
     CONSTRAINT limits_period_check CHECK ((period > '00:00:00'::interval)),
-    CONSTRAINT limits_when_full_check CHECK (((when_full)::text = ANY ((ARRAY['refuse'::character varying, 'drop'::character varying])::text[])))
+    CONSTRAINT limits_when_full_check CHECK (((when_full)::text = ANY ((ARRAY['refuse'::character varying, 'drop'::character varying])::text[]))),
+    CONSTRAINT valid_kind CHECK ((((kind)::text = ANY ((ARRAY['concurrency'::character varying, 'rate'::character varying, 'pending'::character varying])::text[])) AND (((kind)::text = 'rate'::text) = (period IS NOT NULL)) AND (((kind)::text = 'rate'::text) OR (burst IS NULL)) AND (((kind)::text = 'pending'::text) = (when_full IS NOT NULL))))
 );
 ALTER TABLE ONLY treadle.limits ALTER COLUMN name SET STATISTICS 0;
+ALTER TABLE ONLY treadle.limits ALTER COLUMN kind SET STATISTICS 0;
 ALTER TABLE ONLY treadle.limits ALTER COLUMN per SET STATISTICS 0;
 ALTER TABLE ONLY treadle.limits ALTER COLUMN amount SET STATISTICS 0;
 ALTER TABLE ONLY treadle.limits ALTER COLUMN period SET STATISTICS 0;
 ALTER TABLE ONLY treadle.limits ALTER COLUMN burst SET STATISTICS 0;
 ALTER TABLE ONLY treadle.limits ALTER COLUMN when_full SET STATISTICS 0;
-ALTER TABLE ONLY treadle.limits ALTER COLUMN fair SET STATISTICS 0;
 ALTER TABLE ONLY treadle.limits ALTER COLUMN declared SET STATISTICS 0;
 ALTER TABLE ONLY treadle.limits ALTER COLUMN digest SET STATISTICS 0;
 ALTER TABLE ONLY treadle.limits ALTER COLUMN former_digests SET STATISTICS 0;
@@ -1351,21 +1370,21 @@ ALTER TABLE ONLY treadle.limits ALTER COLUMN declared_at SET STATISTICS 0;
 ALTER TABLE ONLY treadle.limits ALTER COLUMN changed_by SET STATISTICS 0;
 ALTER TABLE ONLY treadle.limits ALTER COLUMN changed_at SET STATISTICS 0;
 
-COMMENT ON TABLE treadle.limits IS 'How many jobs may run at once, or start per period.';
+COMMENT ON TABLE treadle.limits IS 'How many jobs may run at once, start per period, or wait.';
+
+COMMENT ON COLUMN treadle.limits.kind IS 'concurrency: how many run at once; rate: how many start per period; pending: how many may wait.';
 
 COMMENT ON COLUMN treadle.limits.per IS 'Each value of this part of the partition has the limit for itself. Empty: all jobs have it together.';
 
-COMMENT ON COLUMN treadle.limits.amount IS 'How many at once, or per period. 0: none. Null: not limited.';
+COMMENT ON COLUMN treadle.limits.amount IS 'How many at once, per period, or waiting. 0: none. Null: not limited.';
 
-COMMENT ON COLUMN treadle.limits.period IS 'Null: the limit is for jobs that run at once.';
+COMMENT ON COLUMN treadle.limits.period IS 'Of a rate.';
 
-COMMENT ON COLUMN treadle.limits.burst IS 'How many may start at once after a quiet time, if there is a period. 1: evenly spaced.';
+COMMENT ON COLUMN treadle.limits.burst IS 'Of a rate: how many may start at once after a quiet time. 1: evenly spaced. Null: the amount.';
 
-COMMENT ON COLUMN treadle.limits.when_full IS 'The limit is for jobs that wait, and this is what happens when it is reached: refuse the new ones, or drop (cancel) the oldest. Null: it is for jobs that run or start.';
+COMMENT ON COLUMN treadle.limits.when_full IS 'Of the kind pending: what happens when it is reached: refuse the new jobs, or drop (cancel) the oldest.';
 
-COMMENT ON COLUMN treadle.limits.fair IS 'Not a limit: the values of "per" take turns, or if that is empty, the job types. With a period, it is about aging: so many of a hundred claims begin with jobs that have waited for longer than the period.';
-
-COMMENT ON COLUMN treadle.limits.declared IS 'Amount, period and burst as the code declares them. Null: not declared in code.';
+COMMENT ON COLUMN treadle.limits.declared IS 'Kind, amount, seconds, burst and when_full as the code declares them. Null: not declared in code.';
 
 COMMENT ON COLUMN treadle.limits.changed_by IS 'Who changed the values at run time: then they stay when the code declares others. Null: nobody.';
 
@@ -1622,6 +1641,49 @@ COMMENT ON COLUMN treadle.totals.ran IS 'How long the completed jobs ran, in sec
 
 COMMENT ON COLUMN treadle.totals.ran_counts IS 'How many of the completed jobs ran how long, in the same buckets.';
 
+CREATE TABLE treadle.type_settings (
+    job_type character varying(50) NOT NULL,
+    fair_by character varying(50),
+    weights_of character varying(50),
+    aging_after interval,
+    aging_share integer,
+    declared jsonb DEFAULT '{}'::jsonb NOT NULL,
+    digest character varying,
+    former_digests character varying[] DEFAULT '{}'::character varying[] NOT NULL,
+    declared_at timestamp with time zone,
+    changed_by text,
+    changed_at timestamp with time zone,
+    CONSTRAINT type_settings_aging_after_check CHECK ((aging_after > '00:00:00'::interval)),
+    CONSTRAINT type_settings_aging_share_check CHECK (((aging_share >= 0) AND (aging_share <= 100))),
+    CONSTRAINT valid_aging CHECK (((aging_after IS NULL) OR ((job_type)::text = ''::text))),
+    CONSTRAINT valid_fairness CHECK ((((fair_by IS NULL) = (weights_of IS NULL)) AND (((fair_by)::text <> ''::text) = ((job_type)::text <> ''::text))))
+);
+ALTER TABLE ONLY treadle.type_settings ALTER COLUMN job_type SET STATISTICS 0;
+ALTER TABLE ONLY treadle.type_settings ALTER COLUMN fair_by SET STATISTICS 0;
+ALTER TABLE ONLY treadle.type_settings ALTER COLUMN weights_of SET STATISTICS 0;
+ALTER TABLE ONLY treadle.type_settings ALTER COLUMN aging_after SET STATISTICS 0;
+ALTER TABLE ONLY treadle.type_settings ALTER COLUMN aging_share SET STATISTICS 0;
+ALTER TABLE ONLY treadle.type_settings ALTER COLUMN declared SET STATISTICS 0;
+ALTER TABLE ONLY treadle.type_settings ALTER COLUMN digest SET STATISTICS 0;
+ALTER TABLE ONLY treadle.type_settings ALTER COLUMN former_digests SET STATISTICS 0;
+ALTER TABLE ONLY treadle.type_settings ALTER COLUMN declared_at SET STATISTICS 0;
+ALTER TABLE ONLY treadle.type_settings ALTER COLUMN changed_by SET STATISTICS 0;
+ALTER TABLE ONLY treadle.type_settings ALTER COLUMN changed_at SET STATISTICS 0;
+
+COMMENT ON TABLE treadle.type_settings IS 'How claims choose among jobs of one priority and among priorities: settings of a job type, or, in the row with an empty one, of all.';
+
+COMMENT ON COLUMN treadle.type_settings.fair_by IS 'The values of this part of the partition take turns; empty, in the row for all: the job types do. Null: the oldest job comes first.';
+
+COMMENT ON COLUMN treadle.type_settings.weights_of IS 'By which job type the weights of these values are stored: its own, or, for an alias, the one that it is an alias of.';
+
+COMMENT ON COLUMN treadle.type_settings.aging_after IS 'A share of the claims begins with jobs that have waited for longer than this, whatever their priority. Null: none does.';
+
+COMMENT ON COLUMN treadle.type_settings.aging_share IS 'How many of a hundred claims.';
+
+COMMENT ON COLUMN treadle.type_settings.declared IS 'The seconds and the share of aging as the code declares them.';
+
+COMMENT ON COLUMN treadle.type_settings.changed_by IS 'Who changed aging at run time: then it stays when the code declares other values. Null: nobody.';
+
 CREATE TABLE treadle.unique_periods (
     job_type character varying(50) NOT NULL,
     unique_key character varying(200) NOT NULL,
@@ -1780,6 +1842,9 @@ ALTER TABLE ONLY treadle.events
 ALTER TABLE ONLY treadle.expiries
     ADD CONSTRAINT expiries_pkey PRIMARY KEY (look_at, job_id);
 
+ALTER TABLE ONLY treadle.fair_weights
+    ADD CONSTRAINT fair_weights_pkey PRIMARY KEY (job_type, key);
+
 ALTER TABLE ONLY treadle.floors
     ADD CONSTRAINT floors_pkey PRIMARY KEY (id);
 
@@ -1860,6 +1925,9 @@ ALTER TABLE ONLY treadle.ticks
 
 ALTER TABLE ONLY treadle.totals
     ADD CONSTRAINT totals_pkey PRIMARY KEY (queue, job_type);
+
+ALTER TABLE ONLY treadle.type_settings
+    ADD CONSTRAINT type_settings_pkey PRIMARY KEY (job_type);
 
 ALTER TABLE ONLY treadle.unique_periods
     ADD CONSTRAINT unique_periods_pkey PRIMARY KEY (job_type, unique_key, slot);

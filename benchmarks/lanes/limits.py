@@ -76,8 +76,8 @@ def many_tenants(url: str, tenants: int) -> dict[str, float]:
 
 
 def take_turns(connection: Connection[Any]) -> None:
-    declared = {"name": "sync fair", "per": "tenant", "fair": True, "digest": "1", "job_types": ["sync"], "queues": []}
-    connection.execute("select treadle.declare_limits(%s)", [json.dumps([declared])])
+    declared = {"job_type": "sync", "fair_by": "tenant", "weights_of": "sync", "digest": "1"}
+    connection.execute("select treadle.declare_limits('[]', %s)", [json.dumps([declared])])
 
 
 def enqueue_keys(connection: Connection[Any], jobs: int, keys: int, priority: int = 100) -> None:

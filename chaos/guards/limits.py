@@ -5,6 +5,9 @@ from chaos.guards.mutant import FUNCTIONS, Mutant, test
 LOCK = f"{FUNCTIONS}/parts/lock_limits.sql"
 LOCK_KEYS = f"{FUNCTIONS}/parts/lock_limit_keys.sql"
 ADMIT = f"{FUNCTIONS}/parts/admit_jobs.sql"
+DECLARE = f"{FUNCTIONS}/public/declare_limits.sql"
+SETTLE = f"{FUNCTIONS}/public/settle_jobs.sql"
+ROOM = f"{FUNCTIONS}/parts/limit_room.sql"
 HOLD = f"{FUNCTIONS}/parts/hold_slots.sql"
 PARK = f"{FUNCTIONS}/parts/park_lanes.sql"
 CLOSE = f"{FUNCTIONS}/parts/close_limits.sql"
@@ -34,6 +37,48 @@ MUTANTS = [
         "                for no key update skip locked\n",
         "                for no key update\n",
         test("queue/limit_races", "test_two_claims_and_one_slot_of_several"),
+    ),
+    Mutant(
+        "a bound on what waits does not limit what starts",
+        f"{FUNCTIONS}/parts/limits_of.sql",
+        "      and rule.kind <> 'pending'\n",
+        "",
+        test("queue/max_pending", "test_it_does_not_limit_what_runs"),
+    ),
+    Mutant(
+        "a limit of one kind has no values of another",
+        "src/treadle/sql/migrations/0001_baseline.sql",
+        "        and (kind = 'rate') = (period is not null)\n",
+        "",
+        test("queue/limits", "test_a_limit_has_the_values_of_its_kind"),
+    ),
+    Mutant(
+        "code that makes a limit another kind ends what an operator has changed",
+        DECLARE,
+        "                  and coalesce(known.declared ->> 'kind', v_limit.kind) = v_limit.kind\n",
+        "",
+        test("queue/limits", "test_what_an_operator_changed_ends_when_code_makes_it_another_kind"),
+    ),
+    Mutant(
+        "claims obey fairness although there is no limit",
+        DECLARE,
+        "    select setting.job_type, ''\n    from treadle.type_settings as setting\n",
+        "    select setting.job_type, ''\n    from treadle.type_settings as setting\n    where false\n",
+        test("queue/fairness", "test_weights_of_tenants"),
+    ),
+    Mutant(
+        "the weights of values end with their turns",
+        DECLARE,
+        "where not exists (select from treadle.type_settings as setting where setting.weights_of = known.job_type)",
+        "where false",
+        test("queue/fairness", "test_what_nobody_declares_any_more_is_removed"),
+    ),
+    Mutant(
+        "a rate lists no jobs, also without an amount",
+        HOLD,
+        "case when state.kind = 'rate' then '{}' else state.kept_jobs || state.jobs end",
+        "state.kept_jobs || state.jobs",
+        test("queue/limits", "test_what_starts_under_a_rate_without_an_amount_is_not_listed"),
     ),
     Mutant(
         "a rate is not forgotten as soon as it is full",
@@ -86,7 +131,7 @@ MUTANTS = [
     ),
     Mutant(
         "a rate of 0 starts nothing",
-        LOCK,
+        ROOM,
         "when limited.amount = 0 or state.closed_until > p_now then 0",
         "when state.closed_until > p_now then 0",
         test("queue/limits", "test_a_paused_rate_starts_nothing"),
@@ -127,6 +172,20 @@ MUTANTS = [
         test("queue/job_ended", "test_completions_note_the_openings_of_their_limits_together"),
     ),
     Mutant(
+        "the ends of jobs that are settled together open their limits",
+        SETTLE,
+        "    if v_limited is not null then\n",
+        "    if false then\n",
+        test("queue/job_ended", "test_other_ends_note_the_openings_of_their_limits_together"),
+    ),
+    Mutant(
+        "jobs that are settled together open their limits once, not for each",
+        SETTLE,
+        "flags = job.flags & ~treadle.flag_opening()",
+        "flags = job.flags",
+        test("queue/job_ended", "test_other_ends_note_the_openings_of_their_limits_together"),
+    ),
+    Mutant(
         "a claimed job is marked if it uses a limit",
         f"{FUNCTIONS}/parts/mark_claimed.sql",
         "flags = job.flags | p_flags",
@@ -143,8 +202,8 @@ MUTANTS = [
     Mutant(
         "a heavy job needs its whole weight of a limit",
         ADMIT,
-        "least(v_job.weight, case",
-        "least(1, case",
+        "least(v_job.weight, v_capacities",
+        "least(1, v_capacities",
         test("queue/limits", "test_weights"),
     ),
     Mutant(
@@ -178,21 +237,21 @@ MUTANTS = [
     Mutant(
         "a limit is counted exactly for a heavy job",
         ADMIT,
-        "job.ctid = any (p_places) and job.weight > 1",
+        "p_weighted and used.room >= 0",
         "false",
         test("queue/limit_races", "test_a_heavy_job_fits_after_others_have_ended"),
     ),
     Mutant(
         "the burst of a limit per period",
-        LOCK,
-        "                        coalesce(rule.burst, limited.amount)\n",
-        "                        limited.amount\n",
+        ROOM,
+        "                    limited.capacity\n",
+        "                    limited.amount\n",
         test("queue/limits", "test_smooth_rate"),
     ),
     Mutant(
         "each start uses a limit per period",
         HOLD,
-        "state.full_at + state.weight * state.each",
+        "state.full_at + state.weight * state.step",
         "state.full_at",
         test("queue/limits", "test_rate"),
     ),
@@ -205,7 +264,7 @@ MUTANTS = [
     ),
     Mutant(
         "a limit that was closed gives nothing",
-        LOCK,
+        ROOM,
         "when limited.amount = 0 or state.closed_until > p_now then 0",
         "when limited.amount = 0 then 0",
         test("queue/limit_races", "test_a_limit_that_was_closed_gives_nothing"),
@@ -227,8 +286,8 @@ MUTANTS = [
     Mutant(
         "a lane is not parked for a limit that is only locked",
         LOCK,
-        "case when used.nth = any (v_locked) then greatest(used.room, 0) else -1 end",
-        "greatest(case when used.nth = any (v_locked) then used.room else -1 end, 0)",
+        "case when used.nth = any (v_locked) then greatest(state.room, 0) else -1 end",
+        "greatest(case when used.nth = any (v_locked) then state.room else -1 end, 0)",
         test("queue/limit_races", "test_a_limit_that_another_claim_has_locked_does_not_park"),
     ),
     Mutant(

@@ -56,7 +56,7 @@ def test_what_is_declared_after_the_group_was_included_belongs_to_the_applicatio
 
     assert app.job_types == ["add", "sum"]
     assert [declaration.name for declaration in app.schedules.declared()] == ["add"]
-    assert [limit.name for limit, _ in app.declared_limits()] == [each.name for each in add.limits]
+    assert [limit.name for limit, _ in app.declared_limits().limits] == [each.name for each in add.limits]
     assert run_jobs(app, add.enqueue()) == [1]
 
 
@@ -76,7 +76,7 @@ def test_schedules_and_limits_come_with_the_group() -> None:
     weekly_times, nightly = app.schedules.declared()
     assert (weekly_times.expression, weekly_times.timezone) == ("0 9 * * mon", "Europe/Oslo")
     assert (nightly.name, nightly.data) == ("nightly", '{"one":1}')
-    ((limit, targets),) = app.declared_limits()
+    ((limit, targets),) = app.declared_limits().limits
     assert (limit.name, targets.job_types) == (add.limits[0].name, {"add", "sum"})
 
 

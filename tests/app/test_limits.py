@@ -112,7 +112,7 @@ def test_two_types_share_a_limit_by_its_name(app: Treadle) -> None:
     @app.job(limit=Limit(2, name="crm"))
     def push() -> None: ...
 
-    ((limit, targets),) = app.declared_limits()
+    ((limit, targets),) = app.declared_limits().limits
     assert (limit.name, targets.job_types) == ("crm", {"pull", "push"})
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from psycopg import Connection
 
-from tests.queue.test_limits import claim, enqueue, limit
+from tests.queue.test_limits import claim, enqueue, limit, take_turns
 from tests.support.commands import json_output_of, output_of, run_treadle
 
 
@@ -65,7 +65,7 @@ def test_when_the_next_may_start_is_listed(connection: Connection[Any]) -> None:
 
 
 def test_weights_of_fairness_are_listed(connection: Connection[Any]) -> None:
-    limit(connection, None, per="tenant", name="sync fair", fair=True)
+    take_turns(connection)
     assert output_of("limits", "set", "sync fair", 5, "--key", "acme") == "Set sync fair for tenant acme: weight 5\n"
     assert [line[:6] for line in table()[1:]] == [
         ["sync fair", "each tenant", "weight 1", "-", "-", "-"],

@@ -39,6 +39,8 @@ INLINED = {
     "lane_entry",
     "lane_floor",
     "lane_jobs",
+    "limit_room",
+    "limits_and_settings",
     "limits_of",
     "listed_lanes",
     "safe_floor",

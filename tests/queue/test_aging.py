@@ -5,15 +5,11 @@ from typing import Any
 import pytest
 from psycopg import Connection
 
-from tests.queue.test_limits import limit
+from tests.queue.test_limits import aging, limit, take_turns
 from tests.support.buffers import buffers
 from treadle import InvalidArgument, Treadle
 
 Rows = Connection[Any]
-
-
-def aging(connection: Rows, percent: int, seconds: float = 3600) -> None:
-    limit(connection, percent, seconds, name="aging", fair=True, job_types=[""])
 
 
 def fill(connection: Rows, count: int, priority: int, age: str, job_type: str = "sync", queue: str = "default") -> None:
@@ -134,6 +130,28 @@ def test_lanes_of_one_priority_take_turns(connection: Rows) -> None:
     assert len(found.fetchall()) > 40
 
 
+def test_what_an_operator_changed_stays_until_it_is_reset(connection: Rows) -> None:
+    def in_force() -> Any:
+        return connection.execute(
+            "select amount, seconds, declared_amount, changed_by is not null from find_limits()"
+        ).fetchone()
+
+    aging(connection, 10, 3600)
+    connection.execute("select set_limit('aging', 20, interval '2 hours')")
+    assert in_force() == (20, 7200, 10, True)
+    aging(connection, 30, 600)
+    assert in_force() == (20, 7200, 30, True)
+    assert connection.execute("select reset_limit('aging')").fetchone() == (True,)
+    assert in_force() == (30, 600, 30, False)
+    assert connection.execute("select reset_limit('aging')").fetchone() == (False,)
+    # Or until the code has no aging any more.
+    connection.execute("select set_limit('aging', 20)")
+    take_turns(connection, "", "")
+    assert in_force() == (None, None, None, False)
+    aging(connection, 40, 600)
+    assert in_force() == (40, 600, 40, False)
+
+
 def test_limits_hold(connection: Rows) -> None:
     fill(connection, 50, 10, "2 hours")
     fill(connection, 50, 100, "1 second", "other")
@@ -167,6 +185,6 @@ def test_an_application_declares_it(app: Treadle, connection: Rows, url: str) ->
     def sync() -> None: ...
 
     aged.run_worker(drain=True)
-    row = connection.execute("select amount, period = '1 hour' from limits where name = 'aging'").fetchone()
+    row = connection.execute("select aging_share, aging_after = '1 hour' from type_settings").fetchone()
     assert row == (10, True)
     aged.close()

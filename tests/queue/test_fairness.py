@@ -1,20 +1,14 @@
 """Fairness: the values of an argument take turns."""
 
-import json
 from collections import Counter
 from typing import Any
 
 import pytest
 from psycopg import Connection
 
-from tests.queue.test_limits import claim, enqueue
+from tests.queue.test_limits import claim, enqueue, limit, take_turns
 
 Rows = Connection[Any]
-
-
-def fair(connection: Rows, per: str = "tenant", name: str = "sync fair", **values: Any) -> None:
-    declared = {"name": name, "per": per, "fair": True, "digest": name, "job_types": ["sync"], **values}
-    connection.execute("select declare_limits(%s)", [json.dumps([declared])])
 
 
 def finish(connection: Rows, batch: int, rounds: int, types: str = "{sync}") -> Counter[str]:
@@ -29,7 +23,7 @@ def finish(connection: Rows, batch: int, rounds: int, types: str = "{sync}") -> 
 
 @pytest.mark.parametrize("batch", [1, 7, 50])
 def test_a_large_tenant_does_not_starve_small_ones(connection: Rows, batch: int) -> None:
-    fair(connection)
+    take_turns(connection)
     enqueue(connection, 3000, "big")
     for nth in range(20):
         enqueue(connection, 10, f"small-{nth}")
@@ -43,7 +37,7 @@ def test_a_large_tenant_does_not_starve_small_ones(connection: Rows, batch: int)
 
 @pytest.mark.parametrize("batch", [1, 10, 100])
 def test_weights_of_tenants(connection: Rows, batch: int) -> None:
-    fair(connection)
+    take_turns(connection)
     for nth in range(1, 11):
         enqueue(connection, 400, f"tenant-{nth}")
         connection.execute("select set_limit('sync fair', %s, p_key => %s)", [nth, f"tenant-{nth}"])
@@ -54,7 +48,7 @@ def test_weights_of_tenants(connection: Rows, batch: int) -> None:
 
 
 def test_the_order_within_a_tenant_stays(connection: Rows) -> None:
-    fair(connection)
+    take_turns(connection)
     enqueue(connection, 50, "acme")
     enqueue(connection, 50, "globex")
     seen: dict[str, list[int]] = {}
@@ -72,17 +66,51 @@ def test_without_fairness_the_oldest_is_first(connection: Rows) -> None:
 
 
 def test_job_types_take_turns(connection: Rows) -> None:
-    fair(connection, "", "types", job_types=[""])
+    take_turns(connection, "", "")
     enqueue(connection, 500, "sync")
     connection.execute("select enqueue_jobs('other', array_fill('{\"tenant\": \"other\"}'::text, '{50}'))")
     found = finish(connection, 10, 10, "{sync,other}")
     assert found == {"sync": 50, "other": 50}
 
 
+def test_weights_hold_for_aliases(connection: Rows) -> None:
+    for job_type in ("sync", "alias"):
+        take_turns(connection, job_type=job_type, weights_of="sync")
+    connection.execute("select set_limit('sync fair', 3, p_key => 'acme')")
+    assert connection.execute("select set_limit('alias fair', 3, p_key => 'acme')").fetchone() == (False,)
+    for tenant in ("acme", "globex"):
+        data = f'{{"tenant": "{tenant}"}}'
+        connection.execute("select enqueue_jobs('alias', array_fill(%s::text, '{400}'))", [data])
+    found = finish(connection, 40, 5, "{alias}")
+    assert found["acme"] == pytest.approx(150, abs=3)
+    rows = connection.execute("select name, key, job_types, amount from find_limits() order by key").fetchall()
+    assert rows == [("sync fair", "acme", ["alias", "sync"], 3), ("sync fair", None, ["alias", "sync"], None)]
+
+
+def test_what_nobody_declares_any_more_is_removed(connection: Rows) -> None:
+    take_turns(connection)
+    connection.execute("select set_limit('sync fair', 3, p_key => 'acme')")
+    connection.execute("update type_settings set declared_at = now() - interval '9 minutes'")
+    connection.execute("select declare_limits('[]')")
+    assert finish_share(connection) == pytest.approx(30, abs=2)
+    connection.execute("update type_settings set declared_at = now() - interval '11 minutes'")
+    connection.execute("select declare_limits('[]')")
+    for table in ("type_settings", "fair_weights", "limit_targets"):
+        assert connection.execute(f"select count(*) from {table}").fetchone() == (0,)
+    assert finish_share(connection) == 40
+
+
+def finish_share(connection: Rows) -> int:
+    """How many jobs of acme are among 40, if it has enqueued 100 before another."""
+    connection.execute("delete from jobs")
+    enqueue(connection, 100, "acme")
+    enqueue(connection, 100, "globex")
+    return finish(connection, 40, 1)["acme"]
+
+
 def test_fairness_and_a_limit_together(connection: Rows) -> None:
-    fair(connection)
-    limit = {"name": "all", "per": "", "amount": 4, "digest": "all", "job_types": ["sync"]}
-    connection.execute("select declare_limits(%s)", [json.dumps([limit])])
+    take_turns(connection)
+    limit(connection, 4)
     enqueue(connection, 300, "big")
     for nth in range(10):
         enqueue(connection, 4, f"small-{nth}")

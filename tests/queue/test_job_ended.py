@@ -73,6 +73,24 @@ def test_completions_note_the_openings_of_their_limits_together(connection: Conn
     assert connection.execute("select key from limit_openings order by key").fetchall() == [("a",), ("b",)]
 
 
+@pytest.mark.parametrize("outcome", ["retry", "failed", "cancelled", "released", "crashed"])
+def test_other_ends_note_the_openings_of_their_limits_together(
+    connection: Connection[Any], queue: JobQueue, outcome: str
+) -> None:
+    limit(connection, 10, per="tenant")
+    queue.enqueue_many("sync", [{"tenant": tenant} for tenant in "ab"] * 20)
+    rows = queue.claim(["sync"], 40)
+    assert len(rows) == 20
+    assert queue.claim(["sync"], 40) == []
+    assert connection.execute("select count(*) from lanes where parked_name is not null").fetchone() == (2,)
+    connection.execute("delete from limit_openings")
+    settle = "select count(*) from settle_jobs(%s, %s, %s, array_fill(%s::varchar, '{20}'), p_errors => null)"
+    connection.execute(settle, [rows[0].worker_id, [row.id for row in rows], [row.lease for row in rows], outcome])
+    # One for each limit, not for each job.
+    assert connection.execute("select key from limit_openings order by key").fetchall() == [("a",), ("b",)]
+    assert len(queue.claim(["sync"], 40)) == 20
+
+
 def test_only_a_job_that_has_ended_has_finished_at(connection: Connection[Any], queue: JobQueue) -> None:
     job = queue.enqueue("a")
     with pytest.raises(errors.CheckViolation) as refused:

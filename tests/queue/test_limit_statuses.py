@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from psycopg import Connection
 
-from tests.queue.test_limits import claim, complete, enqueue, limit
+from tests.queue.test_limits import aging, claim, complete, enqueue, limit, take_turns
 from tests.support.buffers import buffers
 from treadle import InvalidArgument, Treadle, UnknownLimit
 from treadle.db.queries import limits as limit_queries
@@ -118,8 +118,8 @@ def test_one_limit_is_selected_by_name(app: Treadle, connection: Rows) -> None:
 
 
 def test_values_that_take_turns_have_weights(app: Treadle, connection: Rows) -> None:
-    limit(connection, None, per="tenant", name="sync fair", fair=True)
-    limit(connection, None, name="job types fair", fair=True, job_types=[""])
+    take_turns(connection)
+    take_turns(connection, "", "")
     app.limits.set("sync fair", 5, key="acme")
     found = [(each.name, each.key_in_words, each.description, each.next_in_words) for each in app.limits()]
     assert found == [
@@ -167,7 +167,7 @@ def test_only_some_limits_for_jobs_that_wait_are_counted(app: Treadle, connectio
 
 
 def test_aging(app: Treadle, connection: Rows) -> None:
-    limit(connection, 10, 3600.0, name="aging", fair=True, job_types=[""])
+    aging(connection)
     (row,) = app.limits()
     assert (row.kind, row.description, row.next_in_words) == ("aging", "10 of 100 claims after 1h 00m", "")
     assert (row.used, row.reached, row.paused, row.key_in_words) == (None, False, False, "")
@@ -331,14 +331,20 @@ def test_a_limit_is_added_and_removed_at_run_time(app: Treadle, connection: Rows
         (lambda limits: limits.set("sync", 1, queue="q", per="tenant"), "already a limit 'sync', for all its jobs to"),
         (lambda limits: limits.set("rate", 1, queue="q", per="tenant"), "which counts the jobs that start per period"),
         (
-            lambda limits: limits.set("turns", 2),
-            "limit 'turns' is about fairness: set the weight of one tenant",
+            lambda limits: limits.set("turns fair", 2),
+            "limit 'turns fair' is about fairness: set the weight of one tenant",
         ),
-        (lambda limits: limits.set("types", 2), "limit 'types' is about fairness: all job types have the same weight"),
-        (lambda limits: limits.pause("turns", "acme"), "'turns' does not limit which jobs start: pause another limit"),
         (
-            lambda limits: limits.set("turns", 1, queue="q", per="tenant"),
-            "a limit 'turns', which is about fairness",
+            lambda limits: limits.set("job types fair", 2),
+            "limit 'job types fair' is about fairness: all job types have the same weight",
+        ),
+        (
+            lambda limits: limits.pause("turns fair", "acme"),
+            "'turns fair' does not limit which jobs start: pause another limit",
+        ),
+        (
+            lambda limits: limits.set("turns fair", 1, queue="q", per="tenant"),
+            "a limit 'turns fair', which is about fairness",
         ),
         (lambda limits: limits.set("", 1), "the name of a limit must be a string of 1 to 100 characters"),
     ],
@@ -346,8 +352,8 @@ def test_a_limit_is_added_and_removed_at_run_time(app: Treadle, connection: Rows
 def test_mistakes_are_refused(app: Treadle, connection: Rows, change: Callable[[Any], Any], message: str) -> None:
     limit(connection, 3)
     limit(connection, 3, 1.0, name="rate", per="tenant")
-    limit(connection, None, name="turns", per="tenant", fair=True)
-    limit(connection, None, name="types", fair=True)
+    take_turns(connection, job_type="turns")
+    take_turns(connection, "", "")
     with pytest.raises(InvalidArgument) as raised:
         change(app.limits)
     assert message in str(raised.value)

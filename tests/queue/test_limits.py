@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 import pytest
-from psycopg import Connection
+from psycopg import Connection, errors
 
 from tests.conftest import Connect
 
@@ -16,6 +16,7 @@ def limit(connection: Rows, amount: int | None, seconds: float | None = None, **
     """Declare a limit of the job type "sync"."""
     declared = {
         "name": "sync",
+        "kind": "pending" if "when_full" in values else "concurrency" if seconds is None else "rate",
         "per": "",
         "amount": amount,
         "seconds": seconds,
@@ -25,6 +26,24 @@ def limit(connection: Rows, amount: int | None, seconds: float | None = None, **
     }
     declared["digest"] = json.dumps(declared)
     connection.execute("select declare_limits(%s)", [json.dumps([declared])])
+
+
+def take_turns(
+    connection: Rows, fair_by: str = "tenant", job_type: str = "sync", weights_of: str | None = None
+) -> None:
+    """Declare that values of an argument take turns; with nothing, that job types do."""
+    weights_of = job_type if weights_of is None else weights_of
+    _declare_setting(connection, {"job_type": job_type, "fair_by": fair_by, "weights_of": weights_of})
+
+
+def aging(connection: Rows, share: int = 10, seconds: float = 3600) -> None:
+    """Declare that jobs that have waited for so long get so many of a hundred claims."""
+    _declare_setting(connection, {"job_type": "", "aging_seconds": seconds, "aging_share": share})
+
+
+def _declare_setting(connection: Rows, setting: dict[str, Any]) -> None:
+    setting["digest"] = json.dumps(setting)
+    connection.execute("select declare_limits('[]', %s)", [json.dumps([setting])])
 
 
 def enqueue(connection: Rows, count: int = 1, tenant: str = "acme", **options: Any) -> None:
@@ -281,6 +300,66 @@ def test_what_an_operator_changed_stays_until_it_is_reset(connection: Rows) -> N
     assert connection.execute(amount).fetchone() == (2,)
     connection.execute("select reset_limit('sync')")
     assert connection.execute(amount).fetchone() == (5,)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "kind = 'other'",
+        "kind = 'rate'",
+        "kind = 'pending'",
+        "period = '1 s'",
+        "when_full = 'refuse'",
+        "burst = 2",
+    ],
+)
+def test_a_limit_has_the_values_of_its_kind(connection: Rows, wrong: str) -> None:
+    limit(connection, 3)
+    with pytest.raises(errors.CheckViolation, match="valid_kind"):
+        connection.execute(f"update limits set {wrong}")
+
+
+def test_what_an_operator_changed_ends_when_code_makes_it_another_kind(connection: Rows) -> None:
+    limit(connection, 3)
+    connection.execute("select set_limit('sync', 5)")
+    limit(connection, 4)
+    assert in_force(connection) == ("concurrency", 5, None, "postgres")
+    limit(connection, 7, 60.0)
+    assert in_force(connection) == ("rate", 7, 60, None)
+    connection.execute("select set_limit('sync', 2, interval '5 s')")
+    connection.execute("select reset_limit('sync')")
+    assert in_force(connection) == ("rate", 7, 60, None)
+
+
+def test_a_change_by_sql_keeps_the_values_of_the_kind(connection: Rows) -> None:
+    limit(connection, 3)
+    limit(connection, 3, name="mail", when_full="refuse", job_types=["mail"])
+    connection.execute("select set_limit('sync', 5, interval '1 s', p_burst => 2)")
+    connection.execute("select set_limit('mail', 7, interval '1 s', p_burst => 2)")
+    connection.execute("select set_limit('mail', 8, interval '1 s', p_burst => 2, p_queue => 'mail')")
+    connection.execute("select set_limit('added', 9, p_burst => 2, p_queue => 'mail')")
+    rows = connection.execute("select kind, amount, period, burst, when_full from limits order by amount").fetchall()
+    assert rows == [
+        ("concurrency", 5, None, None, None),
+        ("pending", 8, None, None, "refuse"),
+        ("concurrency", 9, None, None, None),
+    ]
+
+
+def in_force(connection: Rows) -> Any:
+    return connection.execute("select kind, amount, extract(epoch from period)::int, changed_by from limits").fetchone()
+
+
+def test_what_starts_under_a_rate_without_an_amount_is_not_listed(connection: Rows) -> None:
+    limit(connection, 1, 3600.0)
+    connection.execute("select set_limit('sync', null)")
+    enqueue(connection, 30)
+    assert [len(claim(connection)) for _ in range(3)] == [10, 10, 10]
+    (rows,) = connection.execute("select sum(cardinality(jobs)) from limit_holders").fetchone() or (None,)
+    assert rows == 0
+    connection.execute("select set_limit('sync', 3)")
+    enqueue(connection, 10)
+    assert len(claim(connection)) == 3
 
 
 def test_jobs_inserted_by_hand_are_limited(connection: Rows) -> None:

@@ -202,8 +202,8 @@ def _add_limits(connection: Connection[Any], text: str) -> None:
     """A limit without keys, and one with a key that jobs wait for and one that was changed."""
     for name, per in ((text[:100], ""), (LIMIT, text[:50])):
         connection.execute(
-            """insert into treadle.limits (name, per, amount, changed_by, changed_at)
-            values (%(name)s, %(per)s, 0, %(text)s, now()) on conflict do nothing""",
+            """insert into treadle.limits (name, kind, per, amount, changed_by, changed_at)
+            values (%(name)s, 'concurrency', %(per)s, 0, %(text)s, now()) on conflict do nothing""",
             {"name": name, "per": per, "text": text},
         )
         connection.execute(

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 from psycopg import Connection
 
-from tests.queue.test_limits import claim, limit
+from tests.queue.test_limits import claim, limit, take_turns
 from tests.support.accessibility import violations
 from tests.support.browser import Visit
 from tests.support.graphs import fan, insert_workflow
@@ -101,14 +101,14 @@ def _add_limits(connection: Connection[Any]) -> None:
     limit(connection, 2, per="tenant", name="tenants", job_types=["limited"])
     limit(connection, 100, name="limited", job_types=["limited", HOSTILE[:50]])
     limit(connection, 6, 60.0, name="rate", burst=1000, job_types=["limited"])
-    limit(connection, None, name="fair", per="tenant", fair=True, job_types=["limited"])
+    take_turns(connection, job_type="limited")
     limit(connection, 3, name=HOSTILE[:100], per=HOSTILE[:50], job_types=["other"])
     claim(connection, types="{limited}")
     claim(connection, types="{limited}")
     for key, amount in ((HOSTILE[:200], 7), ("paused", 0), ("acme", 2)):
         connection.execute("select set_limit('tenants', %s, p_key => %s, p_actor => %s)", (amount, key, HOSTILE))
     connection.execute("select set_limit('tenants', 3, p_actor => %s)", (HOSTILE,))
-    connection.execute("select set_limit('fair', 5, p_key => 'acme')")
+    connection.execute("select set_limit('limited fair', 5, p_key => 'acme')")
 
 
 def _add_workflows(connection: Connection[Any]) -> None:

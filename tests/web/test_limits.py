@@ -8,7 +8,7 @@ import httpx
 import pytest
 from psycopg import Connection
 
-from tests.queue.test_limits import claim, enqueue, limit
+from tests.queue.test_limits import aging, claim, enqueue, limit, take_turns
 from tests.support.browser import Visit
 from tests.support.buffers import buffers
 from tests.support.dashboards import OPERATOR, VIEWER, Browser, Site
@@ -85,8 +85,8 @@ def test_the_list_shows_use_waiting_jobs_and_what_was_changed(operator: Browser,
 
 
 def test_weights_are_shown_as_such(operator: Browser, connection: Connection[Any]) -> None:
-    limit(connection, None, per="tenant", name="sync fair", fair=True)
-    limit(connection, None, name="job types fair", fair=True, job_types=[])
+    take_turns(connection)
+    take_turns(connection, "", "")
     connection.execute("select set_limit('sync fair', 5, p_key => 'acme')")
     page = get(operator, "/limits")
     types, fair, acme = rows(page)
@@ -101,7 +101,7 @@ def test_weights_are_shown_as_such(operator: Browser, connection: Connection[Any
 
 def test_limits_for_jobs_that_wait_and_aging(operator: Browser, app: Treadle, connection: Connection[Any]) -> None:
     limit(connection, 2, name="sync max_pending", when_full="refuse")
-    limit(connection, 10, 3600.0, name="aging", fair=True, job_types=[])
+    aging(connection)
     enqueue(connection, 2)
     page = get(operator, "/limits")
     assert rows(page) == [

@@ -1,13 +1,22 @@
-"""The limits that the code of an application declares: of its job functions, and of queues."""
+"""What the code of an application declares: limits of its job functions and of queues, fairness and aging."""
 
 from collections.abc import Iterable, Sequence
 
 from treadle.words.errors import InvalidArgument
-from treadle.words.limits import AnyLimit, LimitDeclaration, LimitTargets, MaxPending, declared_limit
+from treadle.words.limits import (
+    AnyLimit,
+    Declared,
+    LimitDeclaration,
+    LimitTargets,
+    MaxPending,
+    TypeSettings,
+    declared_limit,
+)
 
 
 class DeclaredLimits:
-    def __init__(self) -> None:
+    def __init__(self, settings: Iterable[TypeSettings] = ()) -> None:
+        self._settings = list(settings)
         self._limits: dict[str, LimitDeclaration] = {}
         self._targets: dict[str, LimitTargets] = {}
 
@@ -24,6 +33,9 @@ class DeclaredLimits:
             targets.job_types.update(job_types)
             targets.queues.update(queues)
 
+    def add_settings(self, settings: Iterable[TypeSettings]) -> None:
+        self._settings.extend(settings)
+
     def limit_queue(self, queue: str, given: Iterable[AnyLimit]) -> None:
         given = list(given)
         if any(isinstance(each, MaxPending) and each.wait is not None for each in given):
@@ -31,5 +43,5 @@ class DeclaredLimits:
         limits = [declared_limit(each, f"queue {queue}") for each in given]
         self.add(limits, queues=[queue])
 
-    def __call__(self) -> list[tuple[LimitDeclaration, LimitTargets]]:
-        return [(limit, self._targets[name]) for name, limit in self._limits.items()]
+    def __call__(self) -> Declared:
+        return Declared([(limit, self._targets[name]) for name, limit in self._limits.items()], list(self._settings))

@@ -28,7 +28,7 @@ from treadle.db.query import Query
 from treadle.words.after import After, HasId, Waitable, combined, id_of, waits_for
 from treadle.words.errors import InvalidArgument, InvalidJob, NotIncluded, QueueFull
 from treadle.words.graph import SIGNAL, WORKFLOW
-from treadle.words.limits import LimitDeclaration, Per, partition_of
+from treadle.words.limits import LimitDeclaration, Per, TypeSettings, partition_of
 from treadle.words.naming import text_within
 from treadle.words.payload import Encoded
 from treadle.words.stored import Noted
@@ -323,11 +323,13 @@ class JobFunction(Enqueuer[P, R], Generic[P, R, Q, C]):
         policy: Policy,
         defaults: UsingOptions,
         limits: Sequence[LimitDeclaration] = (),
+        settings: Sequence[TypeSettings] = (),
         parts: Mapping[str, Per] = MappingProxyType({}),
         wait: float | None = None,
     ) -> None:
         super().__init__(self, {})
         self.limits = limits
+        self.settings = settings
         self.parts = parts
         self.wait = wait  # for fewer jobs to wait; None: it has no max_pending
         self._backend: Backend | None = None

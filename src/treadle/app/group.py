@@ -10,7 +10,7 @@ from treadle.attempt.job import Job
 from treadle.words.backoff import Backoff
 from treadle.words.duration import Duration
 from treadle.words.errors import InvalidArgument, InvalidJob, UnknownJobType
-from treadle.words.limits import Limit, MaxPending, Per, Rate, declared_limits
+from treadle.words.limits import Limit, MaxPending, Per, Rate, declared_limits, fair_settings
 from treadle.words.naming import text_within
 from treadle.words.size import Size
 from treadle.words.unique import OnConflict, Unique, While
@@ -207,7 +207,8 @@ class JobGroup:
             options.aliases,
             options.policy,
             options.defaults,
-            declared_limits(options.limits, options.fair_by, name),
+            declared_limits(options.limits, name),
+            [] if options.fair_by is None else fair_settings(options.fair_by, name, options.aliases),
             options.parts,
             options.wait,
         )

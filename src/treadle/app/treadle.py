@@ -31,7 +31,7 @@ from treadle.watching.streams import Stream, all_events
 from treadle.watching.watch import Watch
 from treadle.words.duration import Duration
 from treadle.words.errors import InvalidArgument
-from treadle.words.limits import FAIR_TYPES, AnyLimit, declared_aging
+from treadle.words.limits import AnyLimit, general_settings
 from treadle.words.log_redaction import redact_own_log
 from treadle.words.masking import Redaction, use_redaction
 from treadle.words.naming import text_within
@@ -115,11 +115,7 @@ class Treadle(JobGroup):
         self.schedules = Schedules(calls)
         self.limits = Limits(calls)
         self.workers = Workers(calls)
-        self.declared_limits = DeclaredLimits()
-        if fair_types:
-            self.declared_limits.add([FAIR_TYPES], [""])
-        if aging is not None:
-            self.declared_limits.add([declared_aging(aging)], [""])
+        self.declared_limits = DeclaredLimits(general_settings(fair_types, aging))
         self.version = _version(version)
         self.spec: str | None = None
         """How a child process of a worker imports this application: `module:attribute`."""
@@ -263,6 +259,7 @@ class Treadle(JobGroup):
     def _add(self, function: AnyFunction) -> None:
         self._check_names(function)
         self.declared_limits.add(function.limits, (function.name, *function.aliases))
+        self.declared_limits.add_settings(function.settings)
         super()._add(function)
         function.backend = self.backend
 

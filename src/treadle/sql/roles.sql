@@ -68,7 +68,8 @@ grant execute on function
     to treadle_enqueue;
 grant select on
     treadle.limits,
-    treadle.limit_targets
+    treadle.limit_targets,
+    treadle.type_settings
     to treadle_enqueue;
 grant select on sequence
     treadle.lane_epoch, treadle.wake_clock
@@ -92,6 +93,7 @@ grant select, insert, update, delete on
     treadle.limit_targets,
     treadle.limit_keys,
     treadle.limit_holders, treadle.limit_openings,
+    treadle.type_settings, treadle.fair_weights,
     treadle.dependencies, treadle.dependency_checks, treadle.workflows, treadle.member_changes
     to treadle_worker;
 grant select, insert, delete on
@@ -179,7 +181,6 @@ grant execute on function
     treadle.note_openings,
     treadle.open_lanes,
     treadle.has_room,
-    treadle.slots_in_use,
     treadle.reopen_limit,
     treadle.close_limits,
     treadle.set_partitions,
@@ -313,6 +314,7 @@ grant select on
     treadle.limit_targets,
     treadle.limit_keys,
     treadle.limit_holders, treadle.limit_openings,
+    treadle.type_settings, treadle.fair_weights,
     treadle.dependencies, treadle.dependency_checks, treadle.dependency_requests, treadle.member_changes, treadle.pruned
     to treadle_viewer, treadle_operator;
 grant select (id, is_open, has_plan, jobs, completed, failed, cancelled, work, done) on treadle.workflows to treadle_viewer;
@@ -361,7 +363,7 @@ grant execute on function
     treadle.find_group_jobs, treadle.is_muted,
     treadle.flag_limited, treadle.flag_member, treadle.blocked_by_jobs, treadle.is_waiting, treadle.is_satisfied, treadle.outcome_of, treadle.flag_skipped,
     -- limits
-    treadle.find_limits, treadle.limit_statuses, treadle.limit_kind,
+    treadle.find_limits, treadle.limit_statuses, treadle.limits_and_settings, treadle.limit_room, treadle.slots_in_use,
     treadle.limit_state, treadle.limit_lanes, treadle.count_pending,
     -- notifications
     treadle.request_notifications, -- (owner)

@@ -153,8 +153,8 @@ class Drain:
         await self._enqueue_schedules()
 
     async def _declare(self) -> None:
-        if limits := self._app.declared_limits():
-            await self._connection.run(limit_queries.declare(limits))
+        if declared := self._app.declared_limits():
+            await self._connection.run(limit_queries.declare(declared))
         self._scheduler = Scheduler(self._connection, self._app.schedules, lambda _: None)
         await self._scheduler.declare()
 

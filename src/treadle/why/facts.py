@@ -6,6 +6,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from treadle.words.changes import Pause
+from treadle.words.limit_status import LimitKind
 from treadle.words.origin import Origin
 from treadle.words.status import Status
 from treadle.words.stuck import StoppedChild, Stuck
@@ -93,21 +94,22 @@ class LimitUse(NamedTuple):
     """A limit of the job, and how much of it is in use."""
 
     name: str
+    kind: LimitKind
     per: str | None
     key: str
     amount: int | None
     """None: not limited; 0: paused."""
     seconds: float | None
-    """The period; None: it is for jobs that run at once."""
+    """The period of a rate."""
     burst: int | None
     weight: int
     """Of the job."""
     in_use: int | None
-    """The weight of the jobs that run; None: it is per period."""
+    """The weight of the jobs that run; None: it is a rate."""
     running: int | None
     """How many they are."""
     available: int | None
-    """How many may start now; None: it is not per period."""
+    """How many may start now; None: it is no rate."""
     opens_at: datetime | None
     """When this job may start, if that is known."""
     frees_at: datetime | None

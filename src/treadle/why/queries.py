@@ -112,7 +112,7 @@ def _row_lock(values: list[Any]) -> RowLock:
 
 def _limit(values: list[Any]) -> LimitUse:
     limit = LimitUse._make(values)
-    opens_at, frees_at, changed_at = map(_moment_or_none, (values[10], values[11], values[15]))
+    opens_at, frees_at, changed_at = map(_moment_or_none, (values[11], values[12], values[16]))
     return limit._replace(opens_at=opens_at, frees_at=frees_at, changed_at=changed_at)
 
 

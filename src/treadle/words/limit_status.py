@@ -90,7 +90,7 @@ class LimitStatus(NamedTuple):
         """How many may run, start at once or wait, if nothing uses it; None: there is no limit."""
         if self.kind in ("fairness", "aging"):
             return None
-        return self.amount if self.seconds is None or self.burst is None else self.burst
+        return self.burst if self.kind == "rate" and self.burst is not None else self.amount
 
     @property
     def used(self) -> int | None:

@@ -96,11 +96,11 @@ class LimitDeclaration(NamedTuple):
     """A limit as code declares it."""
 
     name: str
+    kind: Literal["concurrency", "rate", "pending"]
     per: str
-    amount: int | None
-    seconds: float | None
-    burst: int | None
-    fair: bool = False
+    amount: int
+    seconds: float | None = None
+    burst: int | None = None
     when_full: WhenFull | None = None
 
     @property
@@ -109,18 +109,43 @@ class LimitDeclaration(NamedTuple):
         return hashlib.sha256(repr(tuple(self)).encode()).hexdigest()
 
 
-# How many of a hundred claims begin with jobs that have waited for long: see declared_aging().
+# How many of a hundred claims begin with jobs that have waited for long: see Treadle(aging=…).
 AGING_SHARE = 10
 
-FAIR_TYPES = LimitDeclaration("job types fair", "", None, None, None, fair=True)
+
+class TypeSettings(NamedTuple):
+    """How claims choose among the jobs of a type, as code declares it. Those of the empty type are for all jobs."""
+
+    job_type: str
+    fair_by: str | None = None
+    """The values of this part of the partition take turns. Empty, with the empty type: the job types do."""
+    weights_of: str | None = None
+    """The job type by whose name the weights of the values are set: another one, if this is an alias."""
+    aging_seconds: float | None = None
+    aging_share: int | None = None
+
+    @property
+    def digest(self) -> str:
+        """Two versions of the code that declare the same have the same digest."""
+        return hashlib.sha256(repr(tuple(self)).encode()).hexdigest()
 
 
-def declared_aging(wait: Duration) -> LimitDeclaration:
-    """Jobs that have waited for longer than this get a share of the claims, whatever their priority."""
-    seconds = duration(wait, "aging").total_seconds()
-    if not seconds:
-        raise InvalidArgument(f"aging must be longer than 0 s, got {wait!r}")
-    return LimitDeclaration("aging", "", AGING_SHARE, seconds, None, fair=True)
+def fair_settings(fair_by: Per, name: str, aliases: Iterable[str]) -> list[TypeSettings]:
+    """The values of an argument take turns."""
+    return [TypeSettings(each, part_name(fair_by), name) for each in (name, *aliases)]
+
+
+def general_settings(fair_types: bool, aging: Duration | None) -> list[TypeSettings]:
+    """Whether job types take turns, and after which time jobs get a share of the claims, whatever their priority."""
+    found = TypeSettings("")
+    if fair_types:
+        found = found._replace(fair_by="", weights_of="")
+    if aging is not None:
+        seconds = duration(aging, "aging").total_seconds()
+        if not seconds:
+            raise InvalidArgument(f"aging must be longer than 0 s, got {aging!r}")
+        found = found._replace(aging_seconds=seconds, aging_share=AGING_SHARE)
+    return [] if found == TypeSettings("") else [found]
 
 
 class LimitTargets(NamedTuple):
@@ -130,11 +155,20 @@ class LimitTargets(NamedTuple):
     queues: set[str]
 
 
-def declared_limits(given: Iterable[AnyLimit], fair_by: Per | None, job_type: str) -> list[LimitDeclaration]:
-    """What the options of a job type declare."""
+@dataclass(frozen=True)
+class Declared:
+    """What the code of an application declares."""
+
+    limits: Sequence[tuple[LimitDeclaration, LimitTargets]]
+    settings: Sequence[TypeSettings] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.limits or self.settings)
+
+
+def declared_limits(given: Iterable[AnyLimit], job_type: str) -> list[LimitDeclaration]:
+    """The limits of a job type."""
     found = [declared_limit(each, job_type) for each in given]
-    if fair_by is not None:
-        found.append(LimitDeclaration(f"{job_type} fair", part_name(fair_by), None, None, None, fair=True))
     names = [each.name for each in found]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
@@ -147,11 +181,11 @@ def declared_limit(given: AnyLimit, subject: str) -> LimitDeclaration:
     kind = {Limit: "", Rate: " rate", MaxPending: " max_pending"}[type(given)]
     name = given.name or f"{subject}{kind}{f' per {part}' if part else ''}"
     if isinstance(given, MaxPending):
-        return LimitDeclaration(name, part, given.amount, None, None, when_full=given.when_full)
+        return LimitDeclaration(name, "pending", part, given.amount, when_full=given.when_full)
     if isinstance(given, Limit):
-        return LimitDeclaration(name, part, given.amount, None, None)
+        return LimitDeclaration(name, "concurrency", part, given.amount)
     burst = 1 if given.smooth else given.burst
-    return LimitDeclaration(name, part, given.amount, duration(given.period).total_seconds(), burst)
+    return LimitDeclaration(name, "rate", part, given.amount, duration(given.period).total_seconds(), burst)
 
 
 def check_limits(given: Any, kind: type[AnyLimit], option: str) -> list[AnyLimit]:

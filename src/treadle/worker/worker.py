@@ -114,9 +114,9 @@ class Worker:
         self._watchdog = Watchdog(self.slots, self.running.job_of)
         with suppress(DatabaseUnavailable):
             await self.server_clock.check()
-        if limits := self._app.declared_limits():
+        if declared := self._app.declared_limits():
             # Before the first claim.
-            await self.connections.maintenance.persist(limit_queries.declare(limits), self.unavailable)
+            await self.connections.maintenance.persist(limit_queries.declare(declared), self.unavailable)
         await self.scheduler.start()
         if not self._supervised:
             self._keeper = KeeperProcess(self.worker_id, url, self.schema, self.slots, self.settings)
@@ -375,8 +375,8 @@ class Worker:
         yield Service(self.cancellations.check, WATCH_SECONDS, self.cancellations.wake)
         yield Service(self.concurrency.check, CHECK_SECONDS, self.concurrency.wake)
         yield Service(self.scheduler.declare, DECLARE_SECONDS)
-        if limits := self._app.declared_limits():
-            declare = partial(opened.maintenance.run, limit_queries.declare(limits))
+        if declared := self._app.declared_limits():
+            declare = partial(opened.maintenance.run, limit_queries.declare(declared))
             yield Service(declare, DECLARE_SECONDS)
         yield Service(self.unknown_types.check, unknown_types.CHECK_SECONDS)
         yield Service(partial(self.running.report, opened.outcomes), REPORT_SECONDS)

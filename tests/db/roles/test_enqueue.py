@@ -119,7 +119,7 @@ def test_the_enqueue_role_looks_up_no_lane_that_it_has_seen(roles: Roles) -> Non
 def test_the_enqueue_role_cannot_forge_how_many_jobs_wait(roles: Roles, owner: Connection[Any]) -> None:
     """A session remembers what it has counted, if there are many: in a setting that the role can change."""
     owner.execute("select treadle.set_limit('many', 1500, p_job_type => 'a')")
-    owner.execute("update treadle.limits set when_full = 'refuse'")
+    owner.execute("update treadle.limits set kind = 'pending', when_full = 'refuse'")
     fill = "select count(*) from treadle.enqueue_jobs('a', array_fill('{}'::text, array[%s]))"
     connection = roles.connect("enqueue")
     assert one(connection, fill, 1500) == 1500

@@ -1,7 +1,6 @@
 """Queries of limits: what code declares, how they are used, and what operators change."""
 
 import json
-from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any, NamedTuple, TypedDict
 
@@ -10,15 +9,10 @@ from treadle.db.query import Query, Rows, call, statement
 from treadle.words.duration import Duration, duration
 from treadle.words.errors import InvalidArgument, UnknownLimit, shown
 from treadle.words.limit_status import LimitKind, LimitStatus
-from treadle.words.limits import MOST, MOST_PENDING, LimitDeclaration, LimitTargets
+from treadle.words.limits import MOST, MOST_PENDING, Declared
 from treadle.words.naming import int_within, text_within
 
-_RULE = "from treadle.limits as rule where rule.name = find_limits.name"
-_COMPUTED = {
-    "kind": f"(select treadle.limit_kind(rule.fair, rule.when_full, rule.period) {_RULE})",
-    "when_full": f"(select rule.when_full {_RULE})",
-    "exact": "waiting < counted_to and lanes < counted_to",
-}
+_COMPUTED = {"exact": "waiting < counted_to and lanes < counted_to"}
 _COLUMNS = ", ".join(_COMPUTED.get(each, each) for each in LimitStatus._fields)
 
 
@@ -50,17 +44,19 @@ class Kind(NamedTuple):
     kind: LimitKind
 
 
-def declare(limits: Iterable[tuple[LimitDeclaration, LimitTargets]]) -> Query[None]:
-    rows = [
+def declare(declared: Declared) -> Query[None]:
+    limits = [
         {
             **limit._asdict(),
             "digest": limit.digest,
             "job_types": sorted(targets.job_types),
             "queues": sorted(targets.queues),
         }
-        for limit, targets in limits
+        for limit, targets in declared.limits
     ]
-    return call("declare_limits", {"limits": json.dumps(rows)}, lambda rows: None)
+    settings = [{**each._asdict(), "digest": each.digest} for each in declared.settings]
+    params = {"limits": json.dumps(limits), "settings": json.dumps(settings)}
+    return call("declare_limits", params, lambda rows: None)
 
 
 def find(
@@ -117,7 +113,7 @@ def change(name: str, known: Kind | None, amount: int | None, options: LimitOpti
     """Change the limit that is known, or add it. Raises InvalidArgument if it cannot have these values."""
     period, burst, key = options.get("period"), options.get("burst"), options.get("key")
     target = {"job_type": options.get("job_type"), "queue": options.get("queue"), "per": options.get("per")}
-    most = MOST_PENDING if known and known.kind == "pending" else MOST
+    most = {"pending": MOST_PENDING, "aging": 100}.get(known.kind if known else "", MOST)
     params = {
         "name": limit_name(name),
         "amount": None if amount is None else int_within(amount, 0, most, "the amount of a limit"),

@@ -601,28 +601,34 @@ create sequence treadle.watched minvalue 0 start 0 no cycle;
 
 create table treadle.limits (
     name           varchar(100) primary key,
+    kind           varchar(11) not null,
     per            varchar(50) not null default '',
     amount         int check (amount >= 0),
     period         interval check (period > '0'),
     burst          int check (burst >= 1),
     when_full      varchar(10) check (when_full in ('refuse', 'drop')),
-    fair           boolean not null default false,
     declared       jsonb,
     digest         varchar,
     former_digests varchar[] not null default '{}',
     declared_at    timestamptz,
     changed_by     text,
-    changed_at     timestamptz
+    changed_at     timestamptz,
+    constraint valid_kind check (
+        kind in ('concurrency', 'rate', 'pending')
+        and (kind = 'rate') = (period is not null)
+        and (kind = 'rate' or burst is null)
+        and (kind = 'pending') = (when_full is not null)
+    )
 );
 
-comment on table treadle.limits is 'How many jobs may run at once, or start per period.';
+comment on table treadle.limits is 'How many jobs may run at once, start per period, or wait.';
+comment on column treadle.limits.kind is 'concurrency: how many run at once; rate: how many start per period; pending: how many may wait.';
 comment on column treadle.limits.per is 'Each value of this part of the partition has the limit for itself. Empty: all jobs have it together.';
-comment on column treadle.limits.amount is 'How many at once, or per period. 0: none. Null: not limited.';
-comment on column treadle.limits.period is 'Null: the limit is for jobs that run at once.';
-comment on column treadle.limits.burst is 'How many may start at once after a quiet time, if there is a period. 1: evenly spaced.';
-comment on column treadle.limits.when_full is 'The limit is for jobs that wait, and this is what happens when it is reached: refuse the new ones, or drop (cancel) the oldest. Null: it is for jobs that run or start.';
-comment on column treadle.limits.fair is 'Not a limit: the values of "per" take turns, or if that is empty, the job types. With a period, it is about aging: so many of a hundred claims begin with jobs that have waited for longer than the period.';
-comment on column treadle.limits.declared is 'Amount, period and burst as the code declares them. Null: not declared in code.';
+comment on column treadle.limits.amount is 'How many at once, per period, or waiting. 0: none. Null: not limited.';
+comment on column treadle.limits.period is 'Of a rate.';
+comment on column treadle.limits.burst is 'Of a rate: how many may start at once after a quiet time. 1: evenly spaced. Null: the amount.';
+comment on column treadle.limits.when_full is 'Of the kind pending: what happens when it is reached: refuse the new jobs, or drop (cancel) the oldest.';
+comment on column treadle.limits.declared is 'Kind, amount, seconds, burst and when_full as the code declares them. Null: not declared in code.';
 comment on column treadle.limits.changed_by is 'Who changed the values at run time: then they stay when the code declares others. Null: nobody.';
 
 create table treadle.limit_targets (
@@ -633,7 +639,7 @@ create table treadle.limit_targets (
     primary key (job_type, queue, name)
 );
 
-comment on table treadle.limit_targets is 'Which jobs a limit is for. Empty: all job types, all queues.';
+comment on table treadle.limit_targets is 'Which jobs a limit is for. Empty: all job types, all queues. A row without a name says that the job type is in type_settings: so one look at this table tells whether claims and enqueues have anything to obey.';
 
 -- The row that a claim locks while it uses a limit.
 create table treadle.limit_keys (
@@ -646,7 +652,7 @@ create table treadle.limit_keys (
 );
 
 comment on table treadle.limit_keys is 'The values of "per" that are or were in use, one row with an empty key for limits without.';
-comment on column treadle.limit_keys.amount is 'The limit for this value only, or how many turns it gets, if the values take turns. Null: as for the others.';
+comment on column treadle.limit_keys.amount is 'The limit for this value only. Null: as for the others.';
 
 -- Serves find_limits.
 create index idx_limit_keys_changed on treadle.limit_keys (name, key) where changed_by is not null;
@@ -674,7 +680,7 @@ create table treadle.limit_holders (
 comment on table treadle.limit_holders is 'Which jobs use a limit. Only the newest row counts, and of its jobs only those that are still claimed or running under that lease.';
 comment on column treadle.limit_holders.weight is 'The sum of the weights.';
 comment on column treadle.limit_holders.found is 'How many of the jobs still used the limit when that was last checked.';
-comment on column treadle.limit_holders.full_at is 'For a limit per period: when all of its burst can be used again.';
+comment on column treadle.limit_holders.full_at is 'Of a rate: when all of its burst can be used again.';
 comment on column treadle.limit_holders.closed_until is 'A job was told to wait until then.';
 
 -- With it make_room() seals what a session remembers. No role has the right to read it.
@@ -703,6 +709,43 @@ comment on table treadle.limit_openings is 'When a limit that lanes are parked f
 
 -- Serves whoever looks whether a limit opens soon, and deletes its openings.
 create index idx_limit_openings_key on treadle.limit_openings (name, key, opens_at);
+
+-- What else a claim obeys: fairness and aging.
+
+create table treadle.type_settings (
+    job_type       varchar(50) primary key,
+    fair_by        varchar(50),
+    weights_of     varchar(50),
+    aging_after    interval check (aging_after > '0'),
+    aging_share    int check (aging_share between 0 and 100),
+    declared       jsonb not null default '{}',
+    digest         varchar,
+    former_digests varchar[] not null default '{}',
+    declared_at    timestamptz,
+    changed_by     text,
+    changed_at     timestamptz,
+    constraint valid_fairness check ((fair_by is null) = (weights_of is null) and (fair_by <> '') = (job_type <> '')),
+    constraint valid_aging check (aging_after is null or job_type = '')
+);
+
+comment on table treadle.type_settings is 'How claims choose among jobs of one priority and among priorities: settings of a job type, or, in the row with an empty one, of all.';
+comment on column treadle.type_settings.fair_by is 'The values of this part of the partition take turns; empty, in the row for all: the job types do. Null: the oldest job comes first.';
+comment on column treadle.type_settings.weights_of is 'By which job type the weights of these values are stored: its own, or, for an alias, the one that it is an alias of.';
+comment on column treadle.type_settings.aging_after is 'A share of the claims begins with jobs that have waited for longer than this, whatever their priority. Null: none does.';
+comment on column treadle.type_settings.aging_share is 'How many of a hundred claims.';
+comment on column treadle.type_settings.declared is 'The seconds and the share of aging as the code declares them.';
+comment on column treadle.type_settings.changed_by is 'Who changed aging at run time: then it stays when the code declares other values. Null: nobody.';
+
+create table treadle.fair_weights (
+    job_type   varchar(50) not null,
+    key        varchar(200) collate "C" not null,
+    weight     int not null check (weight >= 0),
+    changed_by text not null,
+    changed_at timestamptz not null,
+    primary key (job_type, key)
+);
+
+comment on table treadle.fair_weights is 'How many turns a value gets where values take turns, set at run time. Others get one.';
 
 -- Whose turn it is next, where values or job types take turns.
 create sequence treadle.fair_turns cycle;
@@ -1201,7 +1244,8 @@ do $$
 declare
     c_tables constant regclass[] := array[
         'treadle.lanes', 'treadle.floors', 'treadle.ticks', 'treadle.pauses', 'treadle.limits', 'treadle.limit_targets',
-        'treadle.limit_keys', 'treadle.limit_openings', 'treadle.limit_holders', 'treadle.dependency_checks',
+        'treadle.limit_keys', 'treadle.limit_openings', 'treadle.limit_holders', 'treadle.type_settings',
+        'treadle.fair_weights', 'treadle.dependency_checks',
         'treadle.wake_requests', 'treadle.expiries', 'treadle.pruned', 'treadle.dependency_requests'
     ];
     v_column record;

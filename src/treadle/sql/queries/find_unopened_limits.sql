@@ -65,6 +65,6 @@ where parked.lanes <= 1000
         state.amount is null
         or state.amount > 0
         and coalesce(state.opens_at <= clock_timestamp(), true)
-        and case when state.period is null then state.in_use < state.amount else state.available >= 1 end
+        and case when state.kind = 'rate' then state.available >= 1 else state.in_use < state.amount end
       )
 order by seconds desc

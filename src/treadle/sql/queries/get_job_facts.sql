@@ -139,12 +139,12 @@ select
         select
             json_agg(
                 json_build_array(
-                    known.name, nullif(known.per, ''), rule.key, state.amount, extract(epoch from state.period), state.burst,
+                    rule.name, rule.kind, nullif(rule.per, ''), rule.key, state.amount, extract(epoch from state.period), state.burst,
                     job.weight, state.in_use, state.running, state.available,
                     extract(epoch from state.opens_at), extract(epoch from state.frees_at),
                     known.declared is not null, state.for_key, state.changed_by, extract(epoch from state.changed_at)
                 )
-                order by known.name
+                order by rule.name
             )::text
         from treadle.limits_of(job.queue, job.job_type, job.partition) as rule
         join treadle.limits as known on known.name = rule.name

@@ -2,14 +2,14 @@
 select
     rule.name,
     rule.per,
-    treadle.limit_kind(rule.fair, rule.when_full, rule.period),
+    rule.kind,
     case
         when rule.name is null then array(
             select known.name
-            from treadle.limits as known
+            from treadle.limits_and_settings() as known
             order by known.name
             limit 100
         )
     end
 from (select %(name)s::varchar as name) as wanted
-left join treadle.limits as rule on rule.name = wanted.name
+left join treadle.limits_and_settings() as rule on rule.name = wanted.name

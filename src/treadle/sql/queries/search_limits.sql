@@ -1,8 +1,8 @@
 -- Limits whose name, job type or queue contains a text. Or one limit, with its keys that begin with a text: the key that equals it is
 -- among them even if no job has used it yet, so that it can be changed.
 with rule as materialized (
-    select known.name, known.per
-    from treadle.limits as known
+    select known.name, known.kind, known.per, known.setting_of
+    from treadle.limits_and_settings() as known
     where case
             when %(name)s::varchar is not null then known.name = %(name)s::varchar
             else position(lower(%(search)s::text) in lower(known.name)) > 0
@@ -31,12 +31,24 @@ chosen as materialized (
         select following.key
         from (
             -- In this order, the keys that begin with the text come first.
-            select own.key
-            from treadle.limit_keys as own
-            where own.name = rule.name
-              and own.key >= %(key)s::varchar collate "C"
-            order by own.key
-            limit %(limit)s
+            (
+                select own.key
+                from treadle.limit_keys as own
+                where own.name = rule.name
+                  and own.key >= %(key)s::varchar collate "C"
+                order by own.key
+                limit %(limit)s
+            )
+            union all
+            (
+                select own.key
+                from treadle.fair_weights as own
+                where rule.kind = 'fairness'
+                  and own.job_type = rule.setting_of
+                  and own.key >= %(key)s::varchar collate "C"
+                order by own.key
+                limit %(limit)s
+            )
         ) as following
         where starts_with(following.key, %(key)s::varchar)
     ) as wanted
@@ -44,8 +56,7 @@ chosen as materialized (
       and %(key)s::varchar is not null
 )
 select
-    status.name, status.per, status.key, status.job_types, status.queues,
-    treadle.limit_kind(rule.fair, rule.when_full, rule.period), rule.when_full,
+    status.name, status.per, status.key, status.job_types, status.queues, status.kind, status.when_full,
     status.amount, status.seconds, status.burst,
     status.in_code, status.declared_amount, status.declared_seconds, status.declared_burst,
     status.changed_by, status.changed_at,
@@ -55,5 +66,4 @@ from treadle.limit_statuses(
     array(select chosen.name from chosen order by chosen.name, chosen.key),
     array(select chosen.key from chosen order by chosen.name, chosen.key)
 ) as status
-join treadle.limits as rule on rule.name = status.name
 order by status.waiting desc, status.name, status.key nulls first

@@ -31,11 +31,11 @@ def _waits(facts: Facts, limit: LimitUse) -> bool:
 def _needed(limit: LimitUse) -> int:
     """A job that weighs more than the limit allows in all runs when nothing else uses it."""
     most = limit.amount or 0
-    return min(limit.weight, most if limit.seconds is None else limit.burst or most)
+    return min(limit.weight, (limit.burst or most) if limit.kind == "rate" else most)
 
 
 def _free(limit: LimitUse) -> int:
-    return (limit.available or 0) if limit.seconds is not None else max(0, (limit.amount or 0) - (limit.in_use or 0))
+    return (limit.available or 0) if limit.kind == "rate" else max(0, (limit.amount or 0) - (limit.in_use or 0))
 
 
 def _paused(facts: Facts, limit: LimitUse) -> Reason:
@@ -56,7 +56,7 @@ def _paused(facts: Facts, limit: LimitUse) -> Reason:
 
 
 def _reached(facts: Facts, limit: LimitUse) -> Reason:
-    if limit.seconds is not None or limit.opens_at:
+    if limit.kind == "rate" or limit.opens_at:
         return _too_soon(facts, limit)
     used = f"{count(limit.in_use or 0)} of {count(limit.amount or 0)}"
     verb = "running" if limit.running == limit.in_use else "in use"

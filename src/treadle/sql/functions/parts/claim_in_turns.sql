@@ -24,11 +24,11 @@ declare
     v_running xid[] := treadle.running_transactions();
     v_safe treadle.ticks; -- for safe_floor(); null: every floor can be trusted
     v_lanes treadle.lane_range[]; -- null: they are read in turns
-    v_limited constant boolean := exists (select from treadle.limit_targets);
-    v_limits boolean := false; -- for jobs that run or start
+    v_limits constant boolean := exists (select from treadle.limits as rule where rule.kind <> 'pending');
     v_opened treadle.lane_range[];
     v_fair varchar[];
-    v_aging record; -- how long jobs have to wait, and how many of a hundred claims begin with them
+    v_aging_share int;
+    v_aged_since timestamptz;
     v_aged treadle.lane_range[];
     v_turn int := 1;
     v_first int;
@@ -43,34 +43,24 @@ begin
         v_lanes := (treadle.find_known_lanes(p_job_types, p_queues)).lanes;
     end if;
 
-    if v_limited then
+    select array_agg(setting.job_type) filter (where setting.fair_by is not null), v_now - max(setting.aging_after), max(setting.aging_share)
+    into v_fair, v_aged_since, v_aging_share
+    from treadle.type_settings as setting;
+    if v_limits then
         v_opened := treadle.opened_lanes(p_job_types, p_queues, v_now);
-        select
-            coalesce(bool_or(not rule.fair and rule.when_full is null), false),
-            array_agg(target.job_type) filter (where rule.fair and rule.period is null)
-        into v_limits, v_fair
-        from treadle.limit_targets as target
-        join treadle.limits as rule on rule.name = target.name;
-        select rule.period, rule.amount
-        into v_aging
-        from treadle.limits as rule
-        where rule.fair
-          and rule.period is not null;
-        if v_safe.xid is null and random() * 100 < v_aging.amount then
-            v_aged := treadle.aged_lanes(v_now - v_aging.period, coalesce(v_lanes, treadle.low_lanes(p_job_types, p_queues)));
-            if v_aged <> '{}' then
-                v_claimed := treadle.claim_lanes(
-                    p_worker_id, v_now, v_running, p_wanted, v_aged, v_limits, v_fair, v_now - v_aging.period
-                );
-            end if;
+    end if;
+    if v_safe.xid is null and random() * 100 < v_aging_share then
+        v_aged := treadle.aged_lanes(v_aged_since, coalesce(v_lanes, treadle.low_lanes(p_job_types, p_queues)));
+        if v_aged <> '{}' then
+            v_claimed := treadle.claim_lanes(p_worker_id, v_now, v_running, p_wanted, v_aged, v_limits, v_fair, v_aged_since);
         end if;
-        if v_lanes is not null and v_opened <> '{}' then
-            v_lanes := array(
-                select range
-                from unnest(v_lanes || v_opened) as range
-                order by (range.lane).priority desc
-            );
-        end if;
+    end if;
+    if v_lanes is not null and v_opened <> '{}' then
+        v_lanes := array(
+            select range
+            from unnest(v_lanes || v_opened) as range
+            order by (range.lane).priority desc
+        );
     end if;
 
     loop

@@ -116,7 +116,7 @@ begin
 
         v_admitted := v_places;
         if v_names is not null and v_places is not null and (v_weighted or not v_enough) then
-            v_admitted := treadle.admit_jobs(p_now, v_places, v_names, v_keys, v_room, p_fair is not null);
+            v_admitted := treadle.admit_jobs(p_now, v_places, v_names, v_keys, v_room, v_weighted, p_fair is not null);
             -- Another round must not take the jobs behind one that does not fit.
             if cardinality(v_admitted) < cardinality(v_places) then
                 v_full := v_full || array(

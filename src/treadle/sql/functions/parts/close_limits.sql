@@ -1,5 +1,5 @@
 -- After handlers were told to wait: closes the limits of each job until then. Those per its element of p_parts, if that is not
--- null; otherwise the limits per period, or all if there is none. Two calls lock limits in the same order, whatever the jobs.
+-- null; otherwise the rates, or all if there is none. Two calls lock limits in the same order, whatever the jobs.
 create or replace function treadle.close_limits(p_ids uuid[], p_until timestamptz[], p_parts varchar[]) returns void
 language plpgsql
 set enable_seqscan = off
@@ -11,16 +11,15 @@ begin
         select rule.name, rule.key, max(rule.until) as until
         from (
             select
-                rule.name, rule.key, rule.period, told.until, told.part,
-                bool_or(rule.period is not null) over (partition by told.id) as any_period
+                rule.name, rule.key, rule.kind, told.until, told.part,
+                bool_or(rule.kind = 'rate') over (partition by told.id) as any_rate
             from unnest(p_ids, p_until, p_parts) as told (id, until, part)
             join treadle.jobs as job on job.id = told.id
             cross join lateral treadle.limits_of(job.queue, job.job_type, job.partition) as rule
-            join treadle.limits as declared on declared.name = rule.name
-            where (told.part is null or declared.per = told.part)
+            where (told.part is null or rule.per = told.part)
               and rule.amount is not null
         ) as rule
-        where rule.period is not null or not rule.any_period or rule.part is not null
+        where rule.kind = 'rate' or not rule.any_rate or rule.part is not null
         group by rule.name, rule.key
         order by rule.name, rule.key
     loop

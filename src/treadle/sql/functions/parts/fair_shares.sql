@@ -1,4 +1,4 @@
--- Divides jobs of one priority among lanes whose values of an argument take turns (see limits.fair): how many each of them gets,
+-- Divides jobs of one priority among lanes whose values of an argument take turns (see type_settings): how many each of them gets,
 -- instead of p_shares, which goes by age. Each job type keeps what it got, unless the types take turns as well.
 --
 -- Nothing is remembered about who had how many. Each lane has a piece of a circle, as long as its weight; the jobs are points
@@ -47,18 +47,15 @@ begin
     for v_nth in 1 .. cardinality(v_types) loop
         continue when v_types[v_nth] <> all (p_fair) and '' <> all (p_fair);
 
-        select array_agg(lane.nth order by lane.nth), array_agg(greatest(coalesce(chosen.weight, 1), 0) order by lane.nth)
+        select array_agg(lane.nth order by lane.nth), array_agg(coalesce(chosen.weight, 1) order by lane.nth)
         into v_lanes, v_weights
         from unnest(p_lanes) with ordinality as lane (queue, job_type, priority, partition, nth)
         left join lateral (
-            select own.amount as weight
-            from treadle.limit_targets as target
-            join treadle.limits as rule on rule.name = target.name
-            join treadle.limit_keys as own on own.name = rule.name
-            where target.job_type = lane.job_type
-              and rule.fair
-              and rule.period is null
-              and own.key = treadle.limit_key(rule.per, lane.partition)
+            select own.weight
+            from treadle.type_settings as setting
+            join treadle.fair_weights as own on own.job_type = setting.weights_of
+            where setting.job_type = lane.job_type
+              and own.key = treadle.limit_key(setting.fair_by, lane.partition)
             limit 1
         ) as chosen on true
         where lane.job_type = v_types[v_nth];

@@ -27,40 +27,24 @@ begin
             taken.*,
             p_names[taken.nth] as name,
             p_keys[taken.nth] as key,
-            holders.version,
+            holders.kind, holders.version,
             case when checked.all_stay then holders.jobs else coalesce(kept.jobs, '{}') end as kept_jobs,
             case when checked.all_stay then holders.leases else coalesce(kept.leases, '{}') end as kept_leases,
             case when checked.all_stay then holders.weights else coalesce(kept.weights, '{}') end as kept_weights,
             case when checked.all_stay then holders.weight else coalesce(kept.weight, 0) end as kept_weight,
             case when checked.all_stay then holders.found else coalesce(kept.found, 0) end as found,
-            rule.period / nullif(coalesce(own.amount, rule.amount), 0) as each,
+            coalesce(holders.step, '0') as step,
             -- By the clock: jobs count from when they were claimed, not from when the claim began, which may be long ago.
             greatest(holders.full_at, clock_timestamp()) as full_at,
             coalesce(holders.closed_until, '-infinity') as closed_until
         from taken
-        join treadle.limits as rule on rule.name = p_names[taken.nth]
-        left join lateral (
-            -- With a limit: otherwise the planner could compare all keys with each.
-            select known.amount
-            from treadle.limit_keys as known
-            where known.name = rule.name
-              and known.key = p_keys[taken.nth]
-            limit 1
-        ) as own on true
-        left join lateral (
-            select holders.*
-            from treadle.limit_holders as holders
-            where holders.name = rule.name
-              and holders.key = p_keys[taken.nth]
-            order by holders.version desc
-            limit 1
-        ) as holders on true
+        cross join lateral treadle.limit_room(p_names[taken.nth], p_keys[taken.nth], null, p_now) as holders
         -- Those that have ended are left out when the list has become twice as long, or the limit seems to be reached.
         cross join lateral (
             select
-                rule.period is not null
+                holders.kind = 'rate'
                 or coalesce(
-                    holders.weight + taken.weight <= coalesce(own.amount, rule.amount)
+                    holders.weight + taken.weight <= holders.amount
                     and cardinality(holders.jobs) < 2 * holders.found + c_jobs,
                     false
                 ) as all_stay
@@ -82,12 +66,12 @@ begin
             state.name,
             state.key,
             coalesce(state.version, 0) + 1,
-            case when state.each is null then state.kept_jobs || state.jobs else '{}' end,
-            case when state.each is null then state.kept_leases || state.leases else '{}' end,
-            case when state.each is null then state.kept_weights || state.weights else '{}' end,
-            case when state.each is null then state.kept_weight + state.weight else 0 end,
+            case when state.kind = 'rate' then '{}' else state.kept_jobs || state.jobs end,
+            case when state.kind = 'rate' then '{}' else state.kept_leases || state.leases end,
+            case when state.kind = 'rate' then '{}' else state.kept_weights || state.weights end,
+            case when state.kind = 'rate' then 0 else state.kept_weight + state.weight end,
             coalesce(state.found, 0),
-            case when state.each is null then '-infinity' else state.full_at + state.weight * state.each end,
+            case when state.kind = 'rate' then state.full_at + state.weight * state.step else '-infinity' end,
             state.closed_until
         from state
     ),

@@ -1,16 +1,17 @@
 -- How much of a limit is in use, and when the next job of weight p_weight may start: for find_limits() and treadle why. With
--- p_key null, only the values that hold for every key. The rules are those of lock_limits(), but nothing is locked.
+-- p_key null, only the values that hold for every key. Nothing is locked.
 create or replace function treadle.limit_state(
     p_name varchar,
     p_key varchar,
     p_weight int,
     p_now timestamptz,
+    out kind varchar,
     out amount int, -- in force for this key
     out period interval,
     out burst int,
-    out in_use bigint, -- the weight of the jobs that run; null: it is a limit per period
+    out in_use bigint, -- the weight of the jobs that run; null: it is a rate
     out running bigint, -- how many they are
-    out available int, -- null: it is none
+    out available int, -- null: it is no rate
     out opens_at timestamptz, -- null: now, when a job ends, or never
     out frees_at timestamptz, -- an estimate, if it waits for a job to end
     out for_key boolean, -- the amount was set for this key
@@ -28,50 +29,37 @@ declare
     c_holders constant int := 10000;
     c_lanes constant int := 5;
     c_minutes constant int := 10;
-    v_state record;
+    v_jobs uuid[];
+    v_leases bigint[];
+    v_weights int[];
     v_needed int;
 begin
     select
-        coalesce(own.amount, rule.amount), rule.period, rule.burst, own.amount is not null,
-        case when own.amount is null then rule.changed_by else own.changed_by end,
-        case when own.amount is null then rule.changed_at else own.changed_at end
-    into amount, period, burst, for_key, changed_by, changed_at
-    from treadle.limits as rule
-    left join treadle.limit_keys as own on own.name = rule.name and own.key = p_key
-    where rule.name = p_name;
+        state.kind, state.amount, state.period, state.burst, state.for_key, state.changed_by, state.changed_at,
+        least(p_weight, state.capacity), state.jobs, state.leases, state.weights,
+        greatest(state.opens_at, state.full_at - (state.capacity - least(p_weight, state.capacity)) * state.step),
+        case when state.kind = 'rate' and state.amount is not null then greatest(0, state.room) end
+    into
+        kind, amount, period, burst, for_key, changed_by, changed_at,
+        v_needed, v_jobs, v_leases, v_weights,
+        opens_at,
+        available
+    from treadle.limit_room(p_name, p_key, null, p_now) as state;
     if not found or p_key is null then
+        available := null;
         return;
     end if;
 
-    select holders.jobs, holders.leases, holders.weights, holders.full_at, holders.closed_until
-    into v_state
-    from treadle.limit_holders as holders
-    where holders.name = p_name
-      and holders.key = p_key
-    order by holders.version desc
-    limit 1;
-    v_needed := least(p_weight, case when period is null then amount else coalesce(burst, amount) end);
-
-    if period is not null then
-        if amount > 0 then
-            available := greatest(0, floor(
-                coalesce(burst, amount)
-                - extract(epoch from greatest(v_state.full_at, p_now) - p_now) * amount / extract(epoch from period)
-                + 1e-6
-            ));
-            if available < v_needed then
-                opens_at := v_state.full_at - (coalesce(burst, amount) - v_needed) * period / amount;
-            end if;
-        elsif amount = 0 then
-            available := 0;
-        end if;
-    else
+    if available >= v_needed then
+        opens_at := null;
+    end if;
+    if kind <> 'rate' then
         with held as materialized (
             select job.queue, job.job_type, job.started_at, newest.weight
             from (
                 -- The newest are at the end.
                 select listed.id, listed.lease, listed.weight
-                from unnest(v_state.jobs, v_state.leases, v_state.weights) with ordinality as listed (id, lease, weight, nth)
+                from unnest(v_jobs, v_leases, v_weights) with ordinality as listed (id, lease, weight, nth)
                 order by listed.nth desc
                 limit c_holders
             ) as newest
@@ -115,11 +103,6 @@ begin
               and first.started_at is not null
             having count(*) > 0
         ) as estimate on true;
-    end if;
-
-    if v_state.closed_until > p_now and amount > 0 then
-        available := case when period is not null then 0 end;
-        opens_at := greatest(opens_at, v_state.closed_until);
     end if;
 end
 $$;

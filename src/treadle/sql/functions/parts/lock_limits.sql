@@ -65,55 +65,13 @@ begin
         for update of known skip locked
     );
 
-    select
-        array_agg(
-            case
-                when limited.amount is null then 2147483647
-                when limited.amount = 0 or state.closed_until > p_now then 0
-                when rule.period is not null
-                    then floor(
-                        coalesce(rule.burst, limited.amount)
-                        - extract(epoch from greatest(state.full_at, p_now) - p_now)
-                            * limited.amount / extract(epoch from rule.period)
-                        + 1e-6
-                    )
-                -- Jobs that have ended are looked for only if there is not enough room without that, and less than half is free.
-                when limited.amount - coalesce(state.weight, 0) >= least(v_wanted[used.nth], greatest(1, limited.amount / 2))
-                    then limited.amount - coalesce(state.weight, 0)
-                else limited.amount - (
-                    select coalesce(sum(held.weight), 0)
-                    from treadle.slots_in_use(state.jobs, state.leases, state.weights) as held
-                )
-            end
-            order by used.nth
-        ),
-        array_agg(
-            case
-                when limited.amount = 0 then null
-                when state.closed_until > p_now then state.closed_until
-                when rule.period is not null
-                    then state.full_at - (coalesce(rule.burst, limited.amount) - 1) * rule.period / limited.amount
-            end
-            order by used.nth
-        )
-    into room, v_opens
-    from unnest(names, keys) with ordinality as used (name, key, nth)
-    join treadle.limits as rule on rule.name = used.name
-    left join treadle.limit_keys as own on own.name = used.name and own.key = used.key
-    cross join lateral (select coalesce(own.amount, rule.amount) as amount) as limited
-    left join lateral (
-        select holders.jobs, holders.leases, holders.weights, holders.weight, holders.full_at, holders.closed_until
-        from treadle.limit_holders as holders
-        where holders.name = used.name
-          and holders.key = used.key
-        order by holders.version desc
-        limit 1
-    ) as state on true;
-
     -- What is not locked has no room for this claim, and is not to be changed.
-    select array_agg(case when used.nth = any (v_locked) then greatest(used.room, 0) else -1 end order by used.nth)
-    into room
-    from unnest(room) with ordinality as used (room, nth);
+    select
+        array_agg(case when used.nth = any (v_locked) then greatest(state.room, 0) else -1 end order by used.nth),
+        array_agg(state.opens_at order by used.nth)
+    into room, v_opens
+    from unnest(names, keys, v_wanted) with ordinality as used (name, key, wanted, nth)
+    left join lateral treadle.limit_room(used.name, used.key, used.wanted, p_now) as state on true;
 
     select array_agg(least(lane.share, allowed.jobs) order by lane.nth)
     into shares

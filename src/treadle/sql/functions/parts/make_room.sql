@@ -56,7 +56,7 @@ begin
                 group by 1
             ) as arrived
             left join treadle.limit_keys as own on own.name = rule.name and own.key = arrived.key
-            where rule.when_full is not null
+            where rule.kind = 'pending'
               and coalesce(own.amount, rule.amount) is not null
             order by rule.when_full desc, rule.name, arrived.key
         loop

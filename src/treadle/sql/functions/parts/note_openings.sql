@@ -17,7 +17,7 @@ begin
         from unnest(p_lanes) as ended
     ) as ended
     cross join lateral treadle.limits_of(ended.queue, ended.job_type, ended.partition) as rule
-    where rule.period is null
+    where rule.kind = 'concurrency'
       and exists (
             select
             from treadle.lanes as lane

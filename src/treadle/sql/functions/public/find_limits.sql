@@ -1,4 +1,4 @@
--- The limits, for display: a row for each (for one with "per", the values for all keys, with a null key), and one for each
+-- The limits, and fairness and aging, for display: a row for each (for one with "per", the values for all keys, with a null key), and one for each
 -- key that jobs wait for, that was changed, or that is in use. At most p_limit rows, those that jobs wait for first; half of
 -- them are left to the limits themselves.
 --
@@ -6,8 +6,8 @@
 -- limit_statuses.sql. The settings fix the plan, as in find_lanes.sql.
 create or replace function treadle.find_limits(p_name varchar default null, p_limit int default 100)
 returns table (
-    name varchar, per varchar, key varchar, job_types varchar[], queues varchar[],
-    amount int, seconds double precision, burst int,
+    name varchar, kind varchar, per varchar, key varchar, job_types varchar[], queues varchar[],
+    when_full varchar, amount int, seconds double precision, burst int,
     in_code boolean, declared_amount int, declared_seconds double precision, declared_burst int,
     changed_by text, changed_at timestamptz,
     in_use bigint, available int, opens_at timestamptz, frees_at timestamptz,
@@ -46,8 +46,8 @@ begin
         where p_name is null or parked.name = p_name
     ),
     rule as materialized (
-        select known.name, known.per, known.period, row_number() over (order by known.name) as nth
-        from treadle.limits as known
+        select known.name, known.kind, known.per, known.setting_of, row_number() over (order by known.name) as nth
+        from treadle.limits_and_settings() as known
         where p_name is null or known.name = p_name
         order by known.name
         limit p_limit
@@ -82,13 +82,22 @@ begin
             limit p_limit
         )
         union all
+        (
+            select 4, rule.name, own.key
+            from rule
+            join treadle.fair_weights as own on own.job_type = rule.setting_of
+            where rule.kind = 'fairness'
+            order by rule.name, own.key
+            limit p_limit
+        )
+        union all
         select 5, used.name, used.key
         from running
         cross join lateral treadle.limits_of(running.queue, running.job_type, running.partition) as used
-        where used.period is null
+        where used.kind = 'concurrency'
           and (p_name is null or used.name = p_name)
         union all
-        -- Of limits per period, keys that were used lately.
+        -- Of rates, keys that were used lately.
         select 6, rule.name, used.key
         from rule
         cross join lateral (
@@ -121,13 +130,13 @@ begin
             ) as known
             where known.full_at > v_now
         ) as used
-        where rule.period is not null
+        where rule.kind = 'rate'
           and rule.per <> ''
     ),
     chosen as (
         select candidate.name, candidate.key, min(candidate.rank) as rank
         from candidate
-        join treadle.limits as known on known.name = candidate.name
+        join treadle.limits_and_settings() as known on known.name = candidate.name
         group by candidate.name, candidate.key
         order by min(candidate.rank), candidate.name, candidate.key
         limit p_limit

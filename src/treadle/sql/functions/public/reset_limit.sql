@@ -20,9 +20,19 @@ begin
           and known.key = p_key
           and known.changed_by is not null;
         v_changed := found;
+        if not v_changed then
+            delete from treadle.fair_weights as known
+            using treadle.limits_and_settings() as setting
+            where setting.name = p_name
+              and setting.kind = 'fairness'
+              and known.job_type = setting.setting_of
+              and known.key = p_key;
+            v_changed := found;
+        end if;
     else
         update treadle.limits as known
-        set amount = (known.declared ->> 'amount')::int,
+        set kind = known.declared ->> 'kind',
+            amount = (known.declared ->> 'amount')::int,
             period = (known.declared ->> 'seconds')::double precision * interval '1 second',
             burst = (known.declared ->> 'burst')::int,
             changed_by = null,
@@ -37,6 +47,16 @@ begin
               and known.declared is null;
             v_changed := found;
             perform treadle.forget_limit(p_name) where v_changed;
+        end if;
+        if not v_changed then
+            update treadle.type_settings as setting
+            set aging_share = (setting.declared ->> 'amount')::int,
+                aging_after = (setting.declared ->> 'seconds')::double precision * interval '1 second',
+                changed_by = null,
+                changed_at = null
+            where p_name = 'aging'
+              and setting.changed_by is not null;
+            v_changed := found;
         end if;
     end if;
     if not v_changed then

@@ -1,4 +1,4 @@
--- Changes a limit, or adds one, at run time. With p_key, only for that value of its "per". The values stay, whatever the code
+-- Changes a limit, or adds one, at run time; or the weight of a value where values take turns, or aging. With p_key, only for that value of its "per". The values stay, whatever the code
 -- declares, until reset_limit().
 --
 -- Runs with the rights of its owner: limits cannot be changed without an audit row.
@@ -39,21 +39,46 @@ begin
         set amount = excluded.amount,
             changed_by = excluded.changed_by,
             changed_at = excluded.changed_at;
+        if not found then
+            insert into treadle.fair_weights as known (job_type, key, weight, changed_by, changed_at)
+            select setting.setting_of, p_key, p_amount, v_actor, v_now
+            from treadle.limits_and_settings() as setting
+            where setting.name = p_name
+              and setting.kind = 'fairness'
+              and setting.per <> ''
+            on conflict (job_type, key) do update
+            set weight = excluded.weight,
+                changed_by = excluded.changed_by,
+                changed_at = excluded.changed_at;
+        end if;
     elsif p_job_type is null and p_queue is null then
         update treadle.limits as known
         set amount = p_amount,
-            period = case when known.period is null then null else coalesce(p_period, known.period) end,
-            burst = coalesce(p_burst, known.burst),
+            period = case when known.kind = 'rate' then coalesce(p_period, known.period) end,
+            burst = case when known.kind = 'rate' then coalesce(p_burst, known.burst) end,
             changed_by = v_actor,
             changed_at = v_now
         where known.name = p_name;
+        if not found then
+            update treadle.type_settings as setting
+            set aging_share = p_amount,
+                aging_after = coalesce(p_period, setting.aging_after),
+                changed_by = v_actor,
+                changed_at = v_now
+            where p_name = 'aging'
+              and setting.aging_after is not null;
+        end if;
     else
-        insert into treadle.limits as known (name, per, amount, period, burst, changed_by, changed_at)
-        values (p_name, coalesce(p_per, ''), p_amount, p_period, p_burst, v_actor, v_now)
+        insert into treadle.limits as known (name, kind, per, amount, period, burst, changed_by, changed_at)
+        values (
+            p_name, case when p_period is null then 'concurrency' else 'rate' end, coalesce(p_per, ''), p_amount, p_period,
+            case when p_period is not null then p_burst end, v_actor, v_now
+        )
         on conflict (name) do update
-        set amount = excluded.amount,
-            period = excluded.period,
-            burst = excluded.burst,
+        set kind = case when known.kind = 'pending' then known.kind else excluded.kind end,
+            amount = excluded.amount,
+            period = case when known.kind <> 'pending' then excluded.period end,
+            burst = case when known.kind <> 'pending' then excluded.burst end,
             changed_by = excluded.changed_by,
             changed_at = excluded.changed_at;
 

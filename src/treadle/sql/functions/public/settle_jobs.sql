@@ -29,8 +29,10 @@ as $$
 #variable_conflict use_column
 declare
     v_now constant timestamptz := clock_timestamp();
+    v_ids uuid[];
+    v_statuses varchar[];
+    v_limited treadle.lane[];
 begin
-    return query
     with ended as materialized (
         select ended.*
         from unnest(p_ids, p_leases, p_outcomes, p_errors, p_tracebacks, p_delays, p_seconds)
@@ -74,7 +76,9 @@ begin
                     then coalesce(job.started_at, v_now - ended.seconds * interval '1 second')
             end,
             worker_id = case when ended.outcome = 'cancelled' then job.worker_id end,
-            claimed_at = case when ended.outcome = 'cancelled' then job.claimed_at end
+            claimed_at = case when ended.outcome = 'cancelled' then job.claimed_at end,
+            -- Done below for all of them, not by job_ended().
+            flags = job.flags & ~treadle.flag_opening()
         from ended
         where job.id = ended.id
           and job.lease = ended.lease
@@ -89,7 +93,11 @@ begin
             job.started_at,
             ended.outcome,
             ended.error,
-            ended.traceback
+            ended.traceback,
+            case
+                when job.flags & treadle.flag_limited() <> 0
+                    then row(job.queue, job.job_type, job.priority, job.partition)::treadle.lane
+            end as limited_lane
     ),
     kept as (
         insert into treadle.errors (job_id, attempt, failed_at, worker_id, error, traceback, lease, started_at)
@@ -102,9 +110,15 @@ begin
         -- Two in one microsecond, by a clock that was set back: the outcome counts, not the record of it.
         on conflict do nothing
     )
-    select settled.id, settled.status
+    select
+        array_agg(settled.id), array_agg(settled.status),
+        array_agg(settled.limited_lane) filter (where settled.limited_lane is not null)
+    into v_ids, v_statuses, v_limited
     from settled;
 
+    if v_limited is not null then
+        perform treadle.note_openings(v_limited);
+    end if;
     if 'limited' = any (p_outcomes) then
         perform treadle.close_limits(
             array_agg(ended.id), array_agg(v_now + ended.delay * interval '1 second'), array_agg(ended.part)
@@ -114,6 +128,7 @@ begin
     end if;
 
     perform treadle.announce(p_ids);
+    return query select * from unnest(v_ids, v_statuses);
 end
 $$;
 

@@ -5,8 +5,8 @@
 -- 3. Jobs may have waited for it.
 -- 4. The next job of its key can run.
 --
--- The flags of the job say what there is to do. A statement that ends many jobs, such as complete_jobs(), does the first two
--- itself, once for all of them, and clears their flags.
+-- The flags of the job say what there is to do. A statement that ends many jobs does the first two itself, once for all of them, and
+-- clears their flags: complete_jobs() both, settle_jobs() the first.
 create or replace function treadle.job_ended() returns trigger
 language plpgsql
 set enable_seqscan = off
