@@ -1,5 +1,5 @@
--- The one definition of a claimable job. Every other condition that blocks a job (a key; later a limit or a dependency) is
--- a bit of jobs.holds, so a new rule adds a bit and does not change this function.
+-- The one definition of a claimable job. Every other condition that blocks a job (a key, other jobs, a signal) is a bit of
+-- jobs.holds, so a new rule adds a bit and does not change this function.
 --
 -- The planner inlines this function. The result must be the predicate of idx_jobs_claimable, term by term, or claims
 -- cannot use the index: tests/queue/test_claimable.py compares the plans.

@@ -1,5 +1,4 @@
--- What identifies a lane is written in four places: the type treadle.lane, this function, listed_lanes() and the columns
--- of idx_jobs_claimable. The planner inlines this function, and each comparison becomes a condition of that index.
+-- What identifies a lane is the type treadle.lane; jobs, lanes and floors have its fields as columns. The planner inlines this function, and each comparison becomes a condition of that index.
 create or replace function treadle.is_in_lane(
     p_queue varchar,
     p_job_type varchar,
