@@ -175,6 +175,8 @@ def test_aging(app: Treadle, connection: Rows) -> None:
     assert app.limits()[0].description == "20 of 100 claims after 2h 00m"
     with pytest.raises(InvalidArgument, match="limit 'aging' is about aging: it has no burst"):
         app.limits.set("aging", 20, burst=2)
+    with pytest.raises(InvalidArgument, match="the amount of a limit must be an integer from 0 to 100, got 101"):
+        app.limits.set("aging", 101)
 
 
 def test_limits_are_searched(app: Treadle, connection: Rows) -> None:

@@ -126,13 +126,16 @@ def test_a_bound_is_changed_for_one_value_and_for_all(connection: Rows) -> None:
     assert len(pending(connection, "zeta")) == 6
 
 
-def test_it_does_not_limit_what_runs(connection: Rows) -> None:
+@pytest.mark.parametrize("beside", [None, 100])
+def test_it_does_not_limit_what_runs(connection: Rows, beside: int | None) -> None:
     bound(connection, 5)
+    if beside:
+        limit(connection, beside, name="beside")
     enqueue(connection, 5)
     assert len(claim(connection)) == 5
     enqueue(connection, 5)
     assert len(claim(connection)) == 5
-    assert one(connection, "select count(*) from limit_holders") == 0
+    assert one(connection, "select count(*) from limit_holders where name = 'sync'") == 0
 
 
 def test_the_oldest_of_the_lowest_priority_are_dropped(connection: Rows) -> None:
