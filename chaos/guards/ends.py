@@ -9,7 +9,7 @@ ENDED = "queue/job_ended"
 MUTANTS = [
     Mutant(
         "what a worker has done that was lost long ago is seldom read",
-        f"{FUNCTIONS}/parts/clock_and_losses.sql",
+        f"{FUNCTIONS}/public/clock_and_losses.sql",
         "            and known.lost_for - known.period * floor(known.lost_for / known.period) < known.seconds\n",
         "",
         test("worker/recovery", "test_what_a_lost_worker_has_done_is_not_read_all_the_time"),
