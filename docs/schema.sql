@@ -45,6 +45,14 @@ CREATE TYPE treadle.lane_range AS (
 
 COMMENT ON TYPE treadle.lane_range IS 'The jobs of a lane that are due at start or later.';
 
+CREATE TYPE treadle.known_lanes AS (
+	lanes treadle.lane_range[],
+	limited boolean,
+	next_idle timestamp with time zone
+);
+
+COMMENT ON TYPE treadle.known_lanes IS 'What a session keeps between its searches: the lanes to read, whether there are limits, and when an idle lane is due. See find_known_lanes().';
+
 COMMENT ON FUNCTION treadle.add_counts(p_one bigint[], p_other bigint[]) IS 'Adds two histograms.';
 
 COMMENT ON FUNCTION treadle.add_dependencies(p_ids uuid[], p_after jsonb) IS 'Notes which jobs these new ones wait for.';
@@ -261,7 +269,7 @@ COMMENT ON FUNCTION treadle.claim_in_turns(p_worker_id character varying, p_job_
 
 COMMENT ON FUNCTION treadle.claim_job_batch(p_worker_id character varying, p_job_types character varying[], p_batch_size integer) IS 'Claims up to p_batch_size pending jobs of the given types, highest priority first, then oldest: select * from "treadle".claim_job_batch(''worker-1'', ''{welcome}'').';
 
-COMMENT ON FUNCTION treadle.claim_jobs(p_worker_id character varying, p_job_types character varying[], p_batch_size integer, p_queues character varying[]) IS 'Claims up to p_batch_size due jobs of the given types (in the given queues, or in all), highest priority first, then oldest.';
+COMMENT ON FUNCTION treadle.claim_jobs(p_worker_id character varying, p_job_types character varying[], p_batch_size integer, p_queues character varying[], p_known treadle.known_lanes) IS 'Claims up to p_batch_size due jobs of the given types (in the given queues, or in all), highest priority first, then oldest.';
 
 COMMENT ON FUNCTION treadle.claim_lanes(p_worker_id character varying, p_now timestamp with time zone, p_running xid[], p_wanted integer, p_lanes treadle.lane_range[], p_limited boolean, p_fair character varying[], p_due timestamp with time zone, p_wait boolean) IS 'Claims up to p_wanted due jobs from these lanes, the oldest first, and returns their ids.';
 
@@ -407,6 +415,8 @@ COMMENT ON FUNCTION treadle.find_ids(p_digits text, p_before uuid, p_limit integ
 
 COMMENT ON FUNCTION treadle.find_jobs(p_status character varying, p_job_type character varying, p_queue character varying, p_worker_id character varying, p_key character varying, p_search text, p_exact uuid, p_rank integer, p_at timestamp with time zone, p_id uuid, p_limit integer, p_look integer, p_patience interval, p_since timestamp with time zone, p_until timestamp with time zone, p_path text[], p_value jsonb, p_payloads boolean, p_also jsonb) IS 'One page of a list of jobs: those that match, and with "last" where the search stopped. The cost does not grow with the table.';
 
+COMMENT ON FUNCTION treadle.find_known_lanes(p_job_types character varying[], p_queues character varying[]) IS 'The active lanes of these job types, with the time at which the search of each starts; null if there are too many, or if the floors cannot be trusted.';
+
 COMMENT ON FUNCTION treadle.find_lanes(p_budget integer) IS 'The lanes, deepest first: how many jobs wait in each (counted up to counted_to), when the first is or was due, and whether the lane is paused.';
 
 COMMENT ON FUNCTION treadle.find_limits(p_name character varying, p_limit integer) IS 'The limits and their keys that are in use, changed or waited for: what is in force, what is in use, when the next job may start, and how many wait (counted up to counted_to). Those that jobs wait for come first.';
@@ -533,8 +543,6 @@ COMMENT ON FUNCTION treadle.kept_depth(p_status character varying, p_lane treadl
 
 COMMENT ON FUNCTION treadle.key_rank(p_status character varying, p_holds smallint) IS 'The rank of an unfinished job among those with its key: 0 running, 1 next to run, 2 blocked.';
 
-COMMENT ON FUNCTION treadle.known_lanes(p_job_types character varying[], p_queues character varying[]) IS 'The active lanes of these job types, with the time at which the search of each starts; null if there are too many, or if the floors cannot be trusted.';
-
 COMMENT ON FUNCTION treadle.lane_entry(p_lane treadle.lane, p_run_at timestamp with time zone) IS 'For a job that enters a lane: the floor, if there is one, and whether claims will search the lane when the job is due.';
 
 COMMENT ON FUNCTION treadle.lane_floor(p_lane treadle.lane) IS 'The floor of a lane. No row: every job must be searched.';
@@ -583,7 +591,9 @@ COMMENT ON FUNCTION treadle.mute_errors(p_group_id integer, p_muted boolean, p_f
 
 COMMENT ON FUNCTION treadle.newest_of_key(p_key character varying) IS 'The highest id of the unfinished jobs with this key.';
 
-COMMENT ON FUNCTION treadle.next_due(p_job_types character varying[], p_queues character varying[], p_sure boolean, p_answered bigint) IS 'For a worker that found no job: from now on it is notified of new ones. Returns the seconds until the next job of these types is due (0 or less: now), null if there is none.';
+COMMENT ON FUNCTION treadle.next_due(p_job_types character varying[], p_queues character varying[], p_sure boolean, p_answered bigint, p_known treadle.known_lanes) IS 'For a worker that found no job: from now on it is notified of new ones. Returns the seconds until the next job of these types is due (0 or less: now), null if there is none.';
+
+COMMENT ON FUNCTION treadle.next_idle(p_job_types character varying[], p_queues character varying[]) IS 'When the first job of an idle lane of these job types is due.';
 
 COMMENT ON FUNCTION treadle.next_lane(p_lane treadle.lane, p_lockers xid[], OUT queue character varying, OUT job_type character varying, OUT priority integer, OUT partition character varying, OUT run_at timestamp with time zone) IS 'The next lane with claimable jobs after p_lane, and the time of its first job; null after the last.';
 
@@ -2057,6 +2067,8 @@ CREATE TRIGGER lane_idle AFTER UPDATE OF idle_xid ON treadle.lanes FOR EACH ROW 
 CREATE TRIGGER lanes_truncated AFTER TRUNCATE ON treadle.lanes FOR EACH STATEMENT EXECUTE FUNCTION treadle.move_epoch();
 
 CREATE CONSTRAINT TRIGGER note_active_lane AFTER INSERT OR UPDATE ON treadle.lanes DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((new.idle_xid IS NULL) AND (new.parked_name IS NULL))) EXECUTE FUNCTION treadle.note_lane_change();
+
+CREATE CONSTRAINT TRIGGER note_limit AFTER INSERT OR DELETE ON treadle.limit_targets DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION treadle.note_lane_change();
 
 CREATE CONSTRAINT TRIGGER note_pause AFTER INSERT OR DELETE ON treadle.pauses DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION treadle.note_lane_change();
 

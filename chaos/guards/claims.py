@@ -95,6 +95,13 @@ MUTANTS = [
         test("queue/claim_order", "test_jobs_that_were_enqueued_in_bursts_are_claimed_in_order"),
     ),
     Mutant(
+        "a claim that others overtake takes no job of a lower priority instead",
+        f"{FUNCTIONS}/parts/oldest_of_lanes.sql",
+        "    jobs := greatest(jobs, least(v_read, p_wanted));\n",
+        "",
+        test("queue/claim_order", "test_a_claim_notices_what_others_lock_while_it_chooses"),
+    ),
+    Mutant(
         "a claim counts no job of a lane twice",
         f"{FUNCTIONS}/parts/oldest_of_lanes.sql",
         "where (head.nth, head.run_at) not in (select reached.nth, reached.last from reached)",

@@ -2,7 +2,7 @@
 
 from chaos.guards.mutant import FUNCTIONS, Mutant, test
 
-KNOWN = f"{FUNCTIONS}/parts/known_lanes.sql"
+KNOWN = f"{FUNCTIONS}/parts/find_known_lanes.sql"
 
 MUTANTS = [
     Mutant(

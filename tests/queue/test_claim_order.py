@@ -11,6 +11,7 @@ import pytest
 from psycopg import Connection
 
 from tests.conftest import Connect
+from tests.support.waiting import Barrier
 from treadle import JobQueue, JobRow, Status
 
 
@@ -81,6 +82,31 @@ def test_a_claim_does_not_wait_for_rows_that_a_savepoint_has_locked(
     ).fetchall()
     assert len(rows) == min(wanted, 60 - locked)
     assert {row[0] for row in rows} <= set(ids[locked:])
+
+
+def test_a_claim_notices_what_others_lock_while_it_chooses(queue: JobQueue, connect: Connect, barrier: Barrier) -> None:
+    """Otherwise it would take a job of a lower priority for each that it has lost."""
+    lower = {queue.enqueue("b", priority=10) for _ in range(4)}
+    ids = [queue.enqueue("a") for _ in range(20)]
+    queue.enqueue("b", delay=9)  # a second lane of this priority
+    connection, claimer, locker = connect(), connect(), connect(autocommit=False)
+    connection.execute("select tick('0')")
+    row = connection.execute("select pg_get_functiondef('oldest_of_lanes'::regproc)").fetchone()
+    assert row is not None
+    try:
+        text = row[0].replace("v_read := jobs;", "v_read := jobs; perform public.pass_barrier();")
+        assert text != row[0]
+        connection.execute(text)
+        with ThreadPoolExecutor() as threads:
+            claim = threads.submit(claimer.execute, "select id from claim_job_batch('w', '{a,b}', 4)")
+            barrier.wait_until_reached()
+            locker.execute("select from jobs where id = any (%s) for update", [ids[1:10]])
+            barrier.open()
+            claimed = {row[0] for row in claim.result(30).fetchall()}
+    finally:
+        connection.execute(row[0])
+    assert len(claimed) == 4
+    assert not claimed & lower
 
 
 def test_a_claim_locks_only_the_jobs_that_it_takes(queue: JobQueue, connect: Connect) -> None:

@@ -155,7 +155,7 @@ grant execute on function
     treadle.recent_lockers,
     treadle.make_idle,
     treadle.prepare_lanes,
-    treadle.known_lanes, treadle.next_lanes,
+    treadle.find_known_lanes, treadle.next_idle, treadle.next_lanes,
     treadle.next_lane,
     treadle.is_head_of_key,
     treadle.newest_of_key,

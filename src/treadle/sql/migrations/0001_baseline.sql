@@ -327,6 +327,14 @@ create type treadle.lane_range as (
 
 comment on type treadle.lane_range is 'The jobs of a lane that are due at start or later.';
 
+create type treadle.known_lanes as (
+    lanes     treadle.lane_range[],
+    limited   boolean,
+    next_idle timestamptz
+);
+
+comment on type treadle.known_lanes is 'What a session keeps between its searches: the lanes to read, whether there are limits, and when an idle lane is due. See find_known_lanes().';
+
 -- Transactions that add jobs to a lane only append rows, without a unique constraint: its check would wait for open
 -- transactions of others. The tick merges rows of the same lane.
 create table treadle.lanes (
@@ -462,7 +470,8 @@ comment on column treadle.ticks.set_back_until is 'Transactions with a lower id 
 -- snapshot is open.
 create sequence treadle.tick_clock minvalue 0 start 0 no cycle;
 
--- When a lane last became active, a floor was raised by a claim, or a pause changed, in microseconds since 1970: see known_lanes().
+-- When a lane last became active, a floor was raised by a claim, or a pause or a limit was added or removed, in
+-- microseconds since 1970: see find_known_lanes().
 create sequence treadle.lane_clock minvalue 0 start 0 no cycle;
 
 -- One row per jump that was noticed; the newest hundred are kept. See decision 27.

@@ -1,7 +1,7 @@
 -- The claim of lanes that are limited, fair or aged, or that are too many to be read at once; also of whatever an ordinary claim
 -- (claim_jobs) may have missed. Returns the ids of the jobs.
 --
--- Usually all lanes of the job types are read at once. If there are more (known_lanes), next_lanes() returns v_few of one
+-- Usually all lanes of the job types are read at once. If there are more (find_known_lanes), next_lanes() returns v_few of one
 -- priority, then c_lanes at a time: the lanes take turns, and the oldest job of those is claimed first. If they have no jobs, they
 -- become idle at once, without waiting for a tick, so that the next claim does not search them again.
 --
@@ -40,7 +40,7 @@ begin
         v_safe := treadle.prepare_lanes(p_job_types);
     end if;
     if v_safe.xid is null then
-        v_lanes := treadle.known_lanes(p_job_types, p_queues);
+        v_lanes := (treadle.find_known_lanes(p_job_types, p_queues)).lanes;
     end if;
 
     select array_agg(setting.job_type) filter (where setting.fair_by is not null), v_now - max(setting.aging_after), max(setting.aging_share)

@@ -9,7 +9,7 @@ create or replace function treadle.oldest_of_lanes(
     p_lockers xid[], -- rows that these transactions have locked are left out
     out picked treadle.lane_range[], -- which lanes, from when on
     out shares int[], -- how many jobs of each
-    out jobs int, -- all of them
+    out jobs int, -- how many there were: more than their sum if others have locked some meanwhile
     out per_lane int -- how many jobs of each lane were read
 )
 language plpgsql stable
@@ -18,6 +18,7 @@ declare
     -- Usually enough if they are spread evenly.
     v_each constant double precision := p_wanted::double precision / cardinality(p_lanes);
     v_most int; -- of one lane
+    v_read int; -- of all lanes
     v_nths int[]; -- of each job that was read, its lane
     v_times timestamptz[]; -- and its time
 begin
@@ -52,6 +53,7 @@ begin
         return;
     end if;
 
+    v_read := jobs;
     with head as materialized (
         select head.nth, head.run_at
         from unnest(v_nths, v_times) as head (nth, run_at)
@@ -110,6 +112,7 @@ begin
         ) as next
         group by next.nth
     ) as share;
+    jobs := greatest(jobs, least(v_read, p_wanted));
 end
 $$;
 

@@ -27,7 +27,7 @@ begin
     ) as head on true
     where least(head.run_at, p_now - c_margin) > range.start;
     if found then
-        -- Sessions that keep their lanes read them again: see known_lanes().
+        -- Sessions that keep their lanes read them again: see find_known_lanes().
         perform setval('treadle.lane_clock', (extract(epoch from clock_timestamp()) * 1000000)::bigint);
     end if;
 end

@@ -12,7 +12,8 @@ create or replace function treadle.claim_jobs(
     p_worker_id varchar,
     p_job_types varchar[],
     p_batch_size int default 10,
-    p_queues varchar[] default null
+    p_queues varchar[] default null,
+    p_known treadle.known_lanes default null -- if the caller has called find_known_lanes()
 ) returns setof treadle.jobs
 language plpgsql
 set treadle.plan = cached_index_ranges
@@ -22,10 +23,12 @@ declare
     v_read bigint; -- how many index entries
     v_expected bigint := 500; -- if more were read, the floors have fallen behind
     v_running xid[] := '{}'; -- see running_transactions()
+    v_known treadle.known_lanes := p_known;
     v_lanes treadle.lane_range[];
     v_first int := 1;
     v_picked treadle.lane_range[];
     v_shares int[]; -- how many jobs of each
+    v_chosen int; -- and of all
     v_places tid[];
     v_keyed boolean;
     v_found int;
@@ -41,9 +44,10 @@ begin
     if pg_snapshot_xmin(pg_current_snapshot()) <> pg_snapshot_xmax(pg_current_snapshot()) then
         v_running := treadle.running_transactions();
     end if;
-    if not exists (select from treadle.limit_targets) then
-        v_lanes := treadle.known_lanes(p_job_types, p_queues);
+    if v_known.limited is null then
+        v_known := treadle.find_known_lanes(p_job_types, p_queues);
     end if;
+    v_lanes := case when not v_known.limited then v_known.lanes end;
     v_missed := v_lanes is null;
     v_read := pg_stat_get_xact_tuples_returned('treadle.idx_jobs_claimable'::regclass);
 
@@ -54,8 +58,8 @@ begin
         v_picked := v_lanes[v_first : v_last];
         v_shares := array[v_left];
         if v_first < v_last then
-            select oldest.picked, oldest.shares
-            into v_picked, v_shares
+            select oldest.picked, oldest.shares, oldest.jobs
+            into v_picked, v_shares, v_chosen
             from treadle.oldest_of_lanes(v_picked, v_now, v_left, treadle.recent_lockers()) as oldest;
         end if;
 
@@ -82,14 +86,36 @@ begin
         ) as picked;
 
         -- Mark.
-        return query select * from treadle.mark_claimed(p_worker_id, v_now, v_places, v_keyed);
-        get diagnostics v_found = row_count;
+        v_found := 0;
+        if v_keyed then
+            return query select * from treadle.mark_claimed(p_worker_id, v_now, v_places, true);
+            get diagnostics v_found = row_count;
+        elsif v_places is not null then
+            return query
+            with claimed as (
+                update treadle.jobs as job
+                set status = 'claimed',
+                    worker_id = p_worker_id,
+                    claimed_at = v_now,
+                    started_at = null,
+                    seen_at = null,
+                    attempts = job.attempts + 1,
+                    lease = job.lease + 1,
+                    unique_key = case when job.unique_while is null then job.unique_key end,
+                    expires_at = null
+                where job.ctid = any (v_places)
+                  and (job.expires_at <= v_now) is not true
+                returning job.*
+            )
+            select * from claimed order by claimed.run_at, claimed.id;
+            get diagnostics v_found = row_count;
+        end if;
         v_expected := v_expected + case when v_first = v_last then 1.5 * v_found else 4 * v_left end;
         v_left := v_left - v_found;
         exit when v_left = 0;
 
         -- Others were faster, or some had expired.
-        v_missed := v_first < v_last and v_found < (select sum(share) from unnest(v_shares) as share)
+        v_missed := v_first < v_last and v_found < v_chosen
             or v_found < cardinality(v_places) and not v_keyed;
         exit when v_missed;
         v_first := v_last + 1;
@@ -112,5 +138,5 @@ begin
 end
 $$;
 
-comment on function treadle.claim_jobs(varchar, varchar[], int, varchar[])
+comment on function treadle.claim_jobs(varchar, varchar[], int, varchar[], treadle.known_lanes)
     is 'Claims up to p_batch_size due jobs of the given types (in the given queues, or in all), highest priority first, then oldest.';

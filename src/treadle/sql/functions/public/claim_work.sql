@@ -13,8 +13,10 @@ create or replace function treadle.claim_work(
     headers text, due double precision
 )
 language plpgsql
+set treadle.plan = cached_index_ranges
 as $$
 declare
+    v_known treadle.known_lanes;
     v_found int;
 begin
     -- Jobs that may no longer have to wait for others. What is older is left to the tick, so that what an open snapshot keeps is not
@@ -27,16 +29,17 @@ begin
         perform treadle.advance_waiting(1000);
     end if;
 
+    v_known := treadle.find_known_lanes(p_job_types, p_queues);
     return query
     select
         job.id, job.lease, job.job_type, job.data::text, job.attempts, job.max_attempts, job.crashes, job.queue,
         job.priority, job.key, job.checkpoint::text, date_part('epoch', coalesce(job.created_at, job.run_at)), job.origin::text,
         job.headers::text, null::double precision
-    from treadle.claim_jobs(p_worker_id, p_job_types, p_batch_size, p_queues) as job;
+    from treadle.claim_jobs(p_worker_id, p_job_types, p_batch_size, p_queues, v_known) as job;
     get diagnostics v_found = row_count;
 
     if p_listen and v_found < p_batch_size then
-        due := treadle.next_due(p_job_types, p_queues, p_answered => p_answered);
+        due := treadle.next_due(p_job_types, p_queues, false, p_answered, v_known);
         return next;
     end if;
 end

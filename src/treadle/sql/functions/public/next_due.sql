@@ -4,7 +4,8 @@ create or replace function treadle.next_due(
     p_job_types varchar[],
     p_queues varchar[] default null,
     p_sure boolean default false,
-    p_answered bigint default null
+    p_answered bigint default null,
+    p_known treadle.known_lanes default null -- if the caller has called find_known_lanes()
 ) returns double precision
 language plpgsql
 set treadle.plan = cached_index_ranges
@@ -14,6 +15,7 @@ declare
     c_lanes constant int := 100;
     v_last constant bigint := coalesce(pg_sequence_last_value('treadle.wake_clock'::regclass), 0);
     v_safe treadle.ticks;
+    v_known treadle.known_lanes := p_known;
     v_lanes treadle.lane_range[];
     v_listed record;
     v_next timestamptz;
@@ -36,10 +38,11 @@ begin
     -- To be sure that no job is left, also search below the floors: a job that was committed late may lie there.
     if p_sure then
         v_safe := treadle.prepare_lanes(p_job_types, p_sure);
-    else
-        v_lanes := treadle.known_lanes(p_job_types, p_queues);
+    elsif v_known.limited is null then
+        v_known := treadle.find_known_lanes(p_job_types, p_queues);
     end if;
 
+    v_lanes := v_known.lanes;
     if v_lanes is null then
         if v_safe.xid is null and not treadle.tick_is_fresh() then
             v_safe := treadle.prepare_lanes(p_job_types);
@@ -67,20 +70,14 @@ begin
     end loop;
 
     -- Idle lanes. A tick makes them active before their first job is due.
-    select least(v_next, min(idle.next_run_at))
-    into v_next
-    from unnest(p_job_types) as wanted (job_type)
-    cross join lateral (
-        select lane.next_run_at
-        from treadle.lanes as lane
-        where lane.job_type = wanted.job_type
-          and lane.next_run_at > clock_timestamp()
-          and (p_queues is null or lane.queue = any (p_queues))
-        order by lane.next_run_at
-        limit 1
-    ) as idle;
-
-    v_next := least(v_next, treadle.next_opening(p_job_types, p_queues));
+    if v_known.lanes is not null then
+        v_next := least(v_next, case when v_known.next_idle > clock_timestamp() then v_known.next_idle end);
+    else
+        v_next := least(v_next, treadle.next_idle(p_job_types, p_queues));
+    end if;
+    if v_known.limited is not false then
+        v_next := least(v_next, treadle.next_opening(p_job_types, p_queues));
+    end if;
 
     -- Before PostgreSQL 17, infinite times cannot be subtracted.
     return case
@@ -90,5 +87,5 @@ begin
 end
 $$;
 
-comment on function treadle.next_due(varchar[], varchar[], boolean, bigint)
+comment on function treadle.next_due(varchar[], varchar[], boolean, bigint, treadle.known_lanes)
     is 'For a worker that found no job: from now on it is notified of new ones. Returns the seconds until the next job of these types is due (0 or less: now), null if there is none.';

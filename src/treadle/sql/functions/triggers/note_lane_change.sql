@@ -1,5 +1,5 @@
--- At commit of a transaction that has made a lane active, or paused or resumed one: sessions that keep their lanes between
--- claims read them again (known_lanes). At commit, so that it is visible a moment later.
+-- At commit of a transaction that has made a lane active, paused or resumed one, or added or removed a limit: sessions that keep their lanes between
+-- claims read them again (find_known_lanes). At commit, so that it is visible a moment later.
 --
 -- Runs with the rights of its owner: at commit, the current role may be any.
 create or replace function treadle.note_lane_change() returns trigger
@@ -21,6 +21,14 @@ create constraint trigger note_active_lane
     deferrable initially deferred
     for each row
     when (new.idle_xid is null and new.parked_name is null)
+    execute function treadle.note_lane_change();
+
+drop trigger if exists note_limit on treadle.limit_targets;
+
+create constraint trigger note_limit
+    after insert or delete on treadle.limit_targets
+    deferrable initially deferred
+    for each row
     execute function treadle.note_lane_change();
 
 drop trigger if exists note_pause on treadle.pauses;

@@ -1,13 +1,14 @@
--- The lanes that a search reads, each from its floor on, the highest priority first: active, not paused or parked. Null if there
--- are more than c_lanes, or if the floors cannot be trusted: then the search needs next_lanes().
+-- The lanes that a search reads, each from its floor on, the highest priority first: active, not paused or parked. They are null if
+-- there are more than c_lanes, or if the floors cannot be trusted: then the search needs next_lanes(). Also whether there are
+-- limits, and when the first job of an idle lane is due.
 --
 -- A session keeps them between its searches, in a setting of its own. They are valid until the next tick, which looks for late
--- commits below the floors, and until a lane becomes active (note_lane_change). Both move a clock that is a part of the key, but
+-- commits below the floors, and until a lane becomes active or there are other limits (note_lane_change). Both move a clock that is a part of the key, but
 -- just before their change is visible. So what was read is not kept before the last tick is visible, nor within a second after
--- a lane has changed. If a commit takes even longer, the next tick makes up for it.
+-- such a change. If a commit takes even longer, the next tick makes up for it.
 --
 -- A part of claims and of next_due(), whose settings fix the plan.
-create or replace function treadle.known_lanes(p_job_types varchar[], p_queues varchar[]) returns treadle.lane_range[]
+create or replace function treadle.find_known_lanes(p_job_types varchar[], p_queues varchar[]) returns treadle.known_lanes
 language plpgsql
 as $$
 declare
@@ -22,12 +23,14 @@ declare
     v_listed int;
     v_known int;
     v_lanes treadle.lane_range[];
+    v_found treadle.known_lanes;
 begin
     -- Before the floors are read, in a statement of its own: see tick_is_fresh().
     v_ticked := pg_sequence_last_value('treadle.tick_clock'::regclass);
     if abs(coalesce(v_ticked, 0) - extract(epoch from clock_timestamp()) * 1000000) > 800000 then
         if (treadle.prepare_lanes(p_job_types)).xid is not null then
-            return null;
+            v_found.limited := exists (select from treadle.limit_targets);
+            return v_found;
         end if;
         v_ticked := pg_sequence_last_value('treadle.tick_clock'::regclass);
     end if;
@@ -36,7 +39,7 @@ begin
     v_key := concat_ws(' ', v_ticked, v_changed, p_job_types, p_queues) || E'\n';
     v_kept := current_setting(c_kept, true);
     if starts_with(v_kept, v_key) and treadle.is_read_committed() then
-        return substr(v_kept, length(v_key) + 1)::treadle.lane_range[];
+        return substr(v_kept, length(v_key) + 1)::treadle.known_lanes;
     end if;
 
     -- A lane may be listed more than once until the next tick: then more rows are read.
@@ -79,11 +82,13 @@ begin
         v_rows := 10 * v_rows;
     end loop;
 
+    v_found.limited := exists (select from treadle.limit_targets);
     if v_listed = v_rows or v_known > c_lanes then
-        return null;
+        return v_found;
     end if;
 
-    v_lanes := coalesce(v_lanes, '{}');
+    v_found.lanes := coalesce(v_lanes, '{}');
+    v_found.next_idle := treadle.next_idle(p_job_types, p_queues);
     if treadle.is_read_committed()
         and abs(extract(epoch from clock_timestamp()) * 1000000 - v_changed) > 1000000
         and exists (
@@ -92,11 +97,11 @@ begin
             where last.ticked_at > to_timestamp(v_ticked / 1000000.0) - interval '300 milliseconds'
         )
     then
-        perform set_config(c_kept, v_key || v_lanes::text, false);
+        perform set_config(c_kept, v_key || v_found::text, false);
     end if;
-    return v_lanes;
+    return v_found;
 end
 $$;
 
-comment on function treadle.known_lanes(varchar[], varchar[])
+comment on function treadle.find_known_lanes(varchar[], varchar[])
     is 'The active lanes of these job types, with the time at which the search of each starts; null if there are too many, or if the floors cannot be trusted.';
