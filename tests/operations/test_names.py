@@ -31,7 +31,7 @@ def test_the_partitions_of_a_lane_are_not_read_one_by_one(connection: Connection
     few = buffers(connection, query.text.replace("treadle.", ""), query.params)
     connection.execute(
         """insert into lanes (queue, job_type, priority, partition)
-        select 'default', 'a', 1, 'tenant ' || n from generate_series(1, 20000) as n"""
+        select 'default', 'a', 1, jsonb_build_object('tenant', n)::text from generate_series(1, 20000) as n"""
     )
     connection.execute("analyze lanes")
     assert buffers(connection, query.text.replace("treadle.", ""), query.params) <= few + 20

@@ -65,6 +65,7 @@ def limit_use(**known: Any) -> LimitUse:
     """A limit of 5 at once for each tenant, which is reached."""
     base: dict[str, Any] = dict.fromkeys(LimitUse._fields)
     base |= {"name": "sync", "per": "tenant", "key": "acme", "amount": 5, "weight": 1, "in_use": 5, "running": 5}
+    base |= {"kind": "rate" if "seconds" in known else "concurrency"}
     return LimitUse(**base | {"in_code": True, "for_key": False} | known)
 
 
