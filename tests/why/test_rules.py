@@ -65,7 +65,7 @@ def limit_use(**known: Any) -> LimitUse:
     """A limit of 5 at once for each tenant, which is reached."""
     base: dict[str, Any] = dict.fromkeys(LimitUse._fields)
     base |= {"name": "sync", "per": "tenant", "key": "acme", "amount": 5, "weight": 1, "in_use": 5, "running": 5}
-    base |= {"kind": "rate" if "seconds" in known else "concurrency"}
+    base |= {"kind": "rate" if known.get("seconds") else "concurrency"}
     return LimitUse(**base | {"in_code": True, "for_key": False} | known)
 
 
@@ -103,7 +103,7 @@ def all_combinations() -> list[Facts]:
             (None, []),
             (0.3, [limit_use(in_use=4), limit_use(amount=None), limit_use(seconds=1.0, available=1)]),
             (0.3, [HOSTILE_LIMIT]),
-            (0.3, [HOSTILE_LIMIT._replace(seconds=1.0, available=0)]),
+            (0.3, [HOSTILE_LIMIT._replace(kind="rate", seconds=1.0, available=0)]),
             (0.3, [HOSTILE_LIMIT._replace(amount=0, changed_at=NOW)]),
         ],
     }
