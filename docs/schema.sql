@@ -361,6 +361,8 @@ COMMENT ON FUNCTION treadle.delete_unused_lanes(p_oldest treadle.ticks, p_limit 
 
 COMMENT ON FUNCTION treadle.describe_end(p_id uuid, p_relation text) IS 'How a job ended, as a reason for another one.';
 
+COMMENT ON FUNCTION treadle.distinct_lanes() IS 'Every lane that may have jobs, once.';
+
 COMMENT ON FUNCTION treadle.divide_jobs(p_jobs integer, p_weights double precision[], p_available integer[], p_turn double precision) IS 'Divides jobs by weights, no more than each can use.';
 
 COMMENT ON FUNCTION treadle.drop_belongings() IS 'Trigger: deletes the errors, events, log lines, steps, dependencies, workflows and uses of stored objects of deleted jobs.';
@@ -461,8 +463,6 @@ COMMENT ON FUNCTION treadle.forget_other_server() IS 'Removes the transaction id
 
 COMMENT ON FUNCTION treadle.forget_ticks(p_oldest treadle.ticks) IS 'Deletes ticks and floors that no running transaction needs.';
 
-COMMENT ON FUNCTION treadle.free_lanes(p_lockers xid[], p_lanes treadle.lane_range[]) IS 'Those of these lanes whose limits no other claim seems to have locked.';
-
 COMMENT ON FUNCTION treadle.free_waiting(p_ids uuid[]) IS 'Lets jobs run that waited for others.';
 
 COMMENT ON FUNCTION treadle.group_errors(p_lag interval, p_limit integer, p_late interval, p_pause interval) IS 'Counts the attempts that failed since the last call by job type, exception and message, in "treadle".error_groups. Returns how many, and whether there are more. Workers call it every few seconds.';
@@ -543,11 +543,19 @@ COMMENT ON FUNCTION treadle.kept_depth(p_status character varying, p_lane treadl
 
 COMMENT ON FUNCTION treadle.key_rank(p_status character varying, p_holds smallint) IS 'The rank of an unfinished job among those with its key: 0 running, 1 next to run, 2 blocked.';
 
+COMMENT ON FUNCTION treadle.lane_after(p_lane treadle.lane, p_lockers xid[], OUT queue character varying, OUT job_type character varying, OUT priority integer, OUT partition character varying, OUT run_at timestamp with time zone) IS 'The next lane with claimable jobs after p_lane, and the time of its first job; null after the last.';
+
 COMMENT ON FUNCTION treadle.lane_entry(p_lane treadle.lane, p_run_at timestamp with time zone) IS 'For a job that enters a lane: the floor, if there is one, and whether claims will search the lane when the job is due.';
 
 COMMENT ON FUNCTION treadle.lane_floor(p_lane treadle.lane) IS 'The floor of a lane. No row: every job must be searched.';
 
 COMMENT ON FUNCTION treadle.lane_jobs(p_lane treadle.lane, p_start timestamp with time zone) IS 'The claimable jobs of a lane that are due at p_start or later.';
+
+COMMENT ON FUNCTION treadle.lanes_in_turn(p_job_types character varying[], p_queues character varying[], p_safe treadle.ticks, p_lanes integer, INOUT level bigint, INOUT first integer, INOUT turn bigint, INOUT step integer, INOUT place bigint, OUT lanes treadle.lane_range[], OUT ids bigint[]) IS 'The active lanes of these job types that a claim searches next, with the time at which the search of each starts.';
+
+COMMENT ON FUNCTION treadle.lanes_to_display(p_safe treadle.ticks, p_limit integer) IS 'The lanes that were used last, and where to start to count their jobs.';
+
+COMMENT ON FUNCTION treadle.lanes_with_room(p_job_types character varying[], p_queues character varying[], p_now timestamp with time zone) IS 'The parked lanes of these job types whose limits may have room now.';
 
 COMMENT ON FUNCTION treadle.limit_key(p_per character varying, p_partition character varying) IS 'The value of a part of a partition; empty if it has none.';
 
@@ -563,7 +571,7 @@ COMMENT ON FUNCTION treadle.limits_and_settings() IS 'The limits, and the fairne
 
 COMMENT ON FUNCTION treadle.limits_of(p_queue character varying, p_job_type character varying, p_partition character varying) IS 'The limits of a lane, or of a job, that decide when it starts, each with the value of its "per".';
 
-COMMENT ON FUNCTION treadle.listed_lanes() IS 'Every lane that may have jobs, once.';
+COMMENT ON FUNCTION treadle.limits_with_room(p_now timestamp with time zone, p_until timestamp with time zone) IS 'The limits for which lanes are parked and that may have room by p_until, and when.';
 
 COMMENT ON FUNCTION treadle.lock_claimed(p_worker_id character varying, p_ids uuid[], p_leases bigint[]) IS 'Locks those of the jobs that are still claimed by the worker under these lease numbers, and returns their ids.';
 
@@ -573,7 +581,7 @@ COMMENT ON FUNCTION treadle.lock_limits(p_now timestamp with time zone, p_lanes 
 
 COMMENT ON FUNCTION treadle.lock_unblocked(p_key character varying) IS 'Locks a job with this key that is unfinished and not blocked, without waiting. Returns whether there is one.';
 
-COMMENT ON FUNCTION treadle.low_lanes(p_job_types character varying[], p_queues character varying[]) IS 'Some lanes of each of the lowest priorities of these job types.';
+COMMENT ON FUNCTION treadle.lowest_lanes(p_job_types character varying[], p_queues character varying[]) IS 'Some lanes of each of the lowest priorities of these job types.';
 
 COMMENT ON FUNCTION treadle.make_idle(p_ids bigint[], p_now timestamp with time zone) IS 'Makes those of these lanes idle that have had no due jobs for some time.';
 
@@ -594,10 +602,6 @@ COMMENT ON FUNCTION treadle.newest_of_key(p_key character varying) IS 'The highe
 COMMENT ON FUNCTION treadle.next_due(p_job_types character varying[], p_queues character varying[], p_sure boolean, p_answered bigint, p_known treadle.known_lanes) IS 'For a worker that found no job: from now on it is notified of new ones. Returns the seconds until the next job of these types is due (0 or less: now), null if there is none.';
 
 COMMENT ON FUNCTION treadle.next_idle(p_job_types character varying[], p_queues character varying[]) IS 'When the first job of an idle lane of these job types is due.';
-
-COMMENT ON FUNCTION treadle.next_lane(p_lane treadle.lane, p_lockers xid[], OUT queue character varying, OUT job_type character varying, OUT priority integer, OUT partition character varying, OUT run_at timestamp with time zone) IS 'The next lane with claimable jobs after p_lane, and the time of its first job; null after the last.';
-
-COMMENT ON FUNCTION treadle.next_lanes(p_job_types character varying[], p_queues character varying[], p_safe treadle.ticks, p_lanes integer, INOUT level bigint, INOUT first integer, INOUT turn bigint, INOUT step integer, INOUT place bigint, OUT lanes treadle.lane_range[], OUT ids bigint[]) IS 'The active lanes of these job types that a claim searches next, with the time at which the search of each starts.';
 
 COMMENT ON FUNCTION treadle.next_opening(p_job_types character varying[], p_queues character varying[]) IS 'When a limit may have room for the first job of these types that waits for it.';
 
@@ -620,12 +624,6 @@ COMMENT ON FUNCTION treadle.note_openings(p_lanes treadle.lane[]) IS 'Notes that
 COMMENT ON FUNCTION treadle.notify_at_commit() IS 'Trigger: at commit, notifies an idle worker if one wants to be notified.';
 
 COMMENT ON FUNCTION treadle.oldest_of_lanes(p_lanes treadle.lane_range[], p_due timestamp with time zone, p_wanted integer, p_lockers xid[], OUT picked treadle.lane_range[], OUT shares integer[], OUT jobs integer, OUT per_lane integer) IS 'Which of these lanes have the oldest jobs, from when on, and how many.';
-
-COMMENT ON FUNCTION treadle.open_lanes(p_now timestamp with time zone) IS 'Makes parked lanes active again whose limit had an opening, and looks whether other limits have room.';
-
-COMMENT ON FUNCTION treadle.opened_lanes(p_job_types character varying[], p_queues character varying[], p_now timestamp with time zone) IS 'The parked lanes of these job types whose limits may have room now.';
-
-COMMENT ON FUNCTION treadle.opened_limits(p_now timestamp with time zone, p_until timestamp with time zone) IS 'The limits for which lanes are parked and that may have room by p_until, and when.';
 
 COMMENT ON FUNCTION treadle.operate(p_action character varying, p_ids uuid[], p_actor text, p_reason text, p_priority integer, p_act uuid, p_continues boolean) IS 'Changes jobs for an operator (retry, cancel, delete, run_now, priority), with a row in the audit for each. Returns the outcome for each job (done, unfit, busy, missing, repeated) and the status that it had.';
 
@@ -777,8 +775,6 @@ COMMENT ON FUNCTION treadle.settle_waiting(p_ids uuid[], p_past uuid) IS 'Frees 
 
 COMMENT ON FUNCTION treadle.settle_workflows(p_ids uuid[], p_past uuid) IS 'Lets workflows begin or end, or watches another of their jobs.';
 
-COMMENT ON FUNCTION treadle.shown_lanes(p_safe treadle.ticks, p_limit integer) IS 'The lanes that were used last, and where to start to count their jobs.';
-
 COMMENT ON FUNCTION treadle.slots_in_use(p_jobs uuid[], p_leases bigint[], p_weights integer[]) IS 'Those of the listed jobs that are still claimed or running under the same lease.';
 
 COMMENT ON FUNCTION treadle.start_job(p_id uuid, p_lease bigint, p_worker_id character varying) IS 'Marks a claimed job as running. Returns false if the claim is lost.';
@@ -800,6 +796,10 @@ COMMENT ON FUNCTION treadle.tick_is_fresh() IS 'Whether the last tick is recent 
 COMMENT ON FUNCTION treadle.time_buckets() IS 'The upper bounds of the histograms of waiting and run times, in seconds.';
 
 COMMENT ON FUNCTION treadle.unblock_next(p_id uuid, p_key character varying) IS 'When a job with a key has ended: unblocks the oldest blocked job of the key.';
+
+COMMENT ON FUNCTION treadle.unlocked_lanes(p_lockers xid[], p_lanes treadle.lane_range[]) IS 'Those of these lanes whose limits no other claim seems to have locked.';
+
+COMMENT ON FUNCTION treadle.unpark_lanes(p_now timestamp with time zone) IS 'Makes parked lanes active again whose limit had an opening, and looks whether other limits have room.';
 
 COMMENT ON FUNCTION treadle.use_stored(p_job_ids uuid[], p_stored_ids uuid[]) IS 'Records that each of these jobs uses the stored object beside it until the job is deleted. Returns the objects that do not exist.';
 

@@ -124,7 +124,7 @@ MUTANTS = [
     ),
     Mutant(
         "claims look at lanes that were parked a moment ago",
-        f"{FUNCTIONS}/parts/opened_limits.sql",
+        f"{FUNCTIONS}/parts/limits_with_room.sql",
         "                limit c_parked\n",
         "                limit 0\n",
         test("queue/limit_races", "test_a_job_ends_while_its_lane_is_parked"),
@@ -299,7 +299,7 @@ MUTANTS = [
     ),
     Mutant(
         "a tick finds room in a limit that nobody noted",
-        f"{FUNCTIONS}/parts/open_lanes.sql",
+        f"{FUNCTIONS}/parts/unpark_lanes.sql",
         "    if v_from is null then\n",
         "    if true then\n",
         test("queue/limit_races", "test_a_change_that_nobody_noted_is_found_by_a_tick"),
@@ -355,7 +355,7 @@ MUTANTS = [
     ),
     Mutant(
         "with aging, paused jobs stay where they are",
-        f"{FUNCTIONS}/parts/low_lanes.sql",
+        f"{FUNCTIONS}/parts/lowest_lanes.sql",
         "                              and pause.queue in (lane.queue, '')\n",
         "                              and false\n",
         test("queue/aging", "test_paused_jobs_stay_where_they_are_with_many_lanes"),
@@ -376,7 +376,7 @@ MUTANTS = [
     ),
     Mutant(
         "a claim reads only the lanes whose limits no other claim has locked",
-        f"{FUNCTIONS}/parts/free_lanes.sql",
+        f"{FUNCTIONS}/parts/unlocked_lanes.sql",
         "                  and known.xmax = any (p_lockers)\n",
         "                  and false\n",
         test("queue/limit_cost", "test_a_claim_does_not_read_jobs_whose_limits_another_one_has_locked"),

@@ -35,14 +35,14 @@ PATHS = {"preferred": "public, pg_catalog", "default": '"$user", public', "empty
 # migrations of those tables fail.)
 INLINED = {
     "kept_depth",
-    "shown_lanes",
+    "lanes_to_display",
     "lane_entry",
     "lane_floor",
     "lane_jobs",
     "limit_room",
     "limits_and_settings",
     "limits_of",
-    "listed_lanes",
+    "distinct_lanes",
     "safe_floor",
     "slots_in_use",
 }

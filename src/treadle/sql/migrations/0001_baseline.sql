@@ -394,13 +394,13 @@ create index idx_lanes_due on treadle.lanes (next_run_at) where next_run_at is n
 -- Serves next_due and next_work: the same for the job types of a worker.
 create index idx_lanes_due_type on treadle.lanes (job_type, next_run_at) where next_run_at is not null;
 
--- Serves open_lanes, which examines some parked lanes from a random one on.
+-- Serves unpark_lanes, which examines some parked lanes from a random one on.
 create index idx_lanes_parked_id on treadle.lanes (id) where parked_name is not null;
 
--- Serves opened_limits: the lanes that were parked last.
+-- Serves limits_with_room: the lanes that were parked last.
 create index idx_lanes_parked_at on treadle.lanes (parked_at) where parked_name is not null;
 
--- Serves opened_lanes, a claim from the lanes of a limit that may have room, and find_limits.
+-- Serves lanes_with_room, a claim from the lanes of a limit that may have room, and find_limits.
 create index idx_lanes_parked on treadle.lanes (parked_name, parked_key, job_type, priority desc, (id + 0))
     where parked_name is not null;
 alter index treadle.idx_lanes_parked alter column 5 set statistics 0;

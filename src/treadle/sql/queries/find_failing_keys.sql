@@ -3,7 +3,7 @@
 with known as materialized (
     select known.lane, coalesce(bound.floor, '-infinity') as start
     from treadle.safe_tick(pg_current_snapshot()) as safe
-    cross join treadle.listed_lanes() as known
+    cross join treadle.distinct_lanes() as known
     left join lateral treadle.safe_floor(known.lane, safe) as bound on true
     limit 200
 ),

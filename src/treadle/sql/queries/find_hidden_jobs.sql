@@ -10,13 +10,13 @@ with recursive locker as materialized (
 walk as (
     select next.queue, next.job_type, next.priority, next.partition, next.run_at, 1 as nth
     from locker
-    cross join lateral treadle.next_lane(null, locker.xids) as next
+    cross join lateral treadle.lane_after(null, locker.xids) as next
     where next.run_at is not null
     union all
     select next.queue, next.job_type, next.priority, next.partition, next.run_at, walk.nth + 1
     from walk
     cross join locker
-    cross join lateral treadle.next_lane(
+    cross join lateral treadle.lane_after(
         row(walk.queue, walk.job_type, walk.priority, walk.partition)::treadle.lane, locker.xids
     ) as next
     where walk.nth < 1000

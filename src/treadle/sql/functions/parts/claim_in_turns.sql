@@ -1,7 +1,7 @@
 -- The claim of lanes that are limited, fair or aged, or that are too many to be read at once; also of whatever an ordinary claim
 -- (claim_jobs) may have missed. Returns the ids of the jobs.
 --
--- Usually all lanes of the job types are read at once. If there are more (find_known_lanes), next_lanes() returns v_few of one
+-- Usually all lanes of the job types are read at once. If there are more (find_known_lanes), lanes_in_turn() returns v_few of one
 -- priority, then c_lanes at a time: the lanes take turns, and the oldest job of those is claimed first. If they have no jobs, they
 -- become idle at once, without waiting for a tick, so that the next claim does not search them again.
 --
@@ -47,10 +47,10 @@ begin
     into v_fair, v_aged_since, v_aging_share
     from treadle.type_settings as setting;
     if v_limits then
-        v_opened := treadle.opened_lanes(p_job_types, p_queues, v_now);
+        v_opened := treadle.lanes_with_room(p_job_types, p_queues, v_now);
     end if;
     if v_safe.xid is null and random() * 100 < v_aging_share then
-        v_aged := treadle.aged_lanes(v_aged_since, coalesce(v_lanes, treadle.low_lanes(p_job_types, p_queues)));
+        v_aged := treadle.aged_lanes(v_aged_since, coalesce(v_lanes, treadle.lowest_lanes(p_job_types, p_queues)));
         if v_aged <> '{}' then
             v_claimed := treadle.claim_lanes(p_worker_id, v_now, v_running, p_wanted, v_aged, v_limits, v_fair, v_aged_since);
         end if;
@@ -78,7 +78,7 @@ begin
                 v_first := v_last + 1;
             end loop;
         else
-            v_next := treadle.next_lanes(p_job_types, p_queues, v_safe, v_few, null, null, null, null, null);
+            v_next := treadle.lanes_in_turn(p_job_types, p_queues, v_safe, v_few, null, null, null, null, null);
             loop
                 -- Before them, the opened lanes of a higher or the same priority.
                 while v_turn <= cardinality(v_opened)
@@ -101,7 +101,7 @@ begin
                 if v_ids = '{}' and v_safe.xid is null then
                     perform treadle.make_idle(v_next.ids, v_now);
                 end if;
-                v_next := treadle.next_lanes(
+                v_next := treadle.lanes_in_turn(
                     p_job_types, p_queues, v_safe, case when v_ids = '{}' then c_lanes else v_few end,
                     v_next.level, v_next.first, v_next.turn, v_next.step, v_next.place
                 );

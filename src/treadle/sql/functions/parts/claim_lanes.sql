@@ -54,7 +54,7 @@ begin
     end if;
 
     if p_limited and cardinality(p_lanes) > 1 then
-        v_picked := treadle.free_lanes(v_lockers, p_lanes);
+        v_picked := treadle.unlocked_lanes(v_lockers, p_lanes);
         -- If none is free, lock_limits() may wait for them.
         if v_picked <> '{}' or not p_wait then
             p_lanes := v_picked;

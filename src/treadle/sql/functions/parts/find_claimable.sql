@@ -57,7 +57,7 @@ begin
             array_agg(known.lane) as lanes,
             array_agg(greatest(bound.floor, p_from)) as starts,
             count(*)::int as number
-        from treadle.listed_lanes() as known
+        from treadle.distinct_lanes() as known
         left join lateral treadle.safe_floor(known.lane, v_safe) as bound on true
         where (p_job_type is null or (known.lane).job_type = p_job_type)
           and (p_queue is null or (known.lane).queue = p_queue)

@@ -1,5 +1,5 @@
 -- The lanes that a search reads, each from its floor on, the highest priority first: active, not paused or parked. They are null if
--- there are more than c_lanes, or if the floors cannot be trusted: then the search needs next_lanes(). Also whether there are
+-- there are more than c_lanes, or if the floors cannot be trusted: then the search needs lanes_in_turn(). Also whether there are
 -- limits, and when the first job of an idle lane is due.
 --
 -- A session keeps them between its searches, in a setting of its own. They are valid until the next tick, which looks for late

@@ -23,7 +23,7 @@ language plpgsql
 set enable_hashjoin = on -- for joins of lists
 as $$
 declare
-    c_recent constant interval := '10 seconds'; -- as in opened_limits.sql
+    c_recent constant interval := '10 seconds'; -- as in limits_with_room.sql
     v_wanted bigint[];
     v_locked int[];
     v_opens timestamptz[];

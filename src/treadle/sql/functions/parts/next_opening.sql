@@ -10,7 +10,7 @@ begin
 
     return (
         select min(greatest(opening.opens_at, head.run_at))
-        from treadle.opened_limits(clock_timestamp(), 'infinity') as opening
+        from treadle.limits_with_room(clock_timestamp(), 'infinity') as opening
         cross join unnest(p_job_types) as wanted (job_type)
         cross join lateral (
             select lane.queue, lane.job_type, lane.priority, lane.partition

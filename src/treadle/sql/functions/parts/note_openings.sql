@@ -1,5 +1,5 @@
 -- After jobs of these lanes that were claimed under a limit have ended, were given back or deleted: wakes a worker, if lanes are
--- parked for the limit. (A claim that is just parking one may not be visible yet: see opened_limits.sql.)
+-- parked for the limit. (A claim that is just parking one may not be visible yet: see limits_with_room.sql.)
 create or replace function treadle.note_openings(p_lanes treadle.lane[]) returns void
 language plpgsql
 as $$

@@ -1,5 +1,5 @@
 -- Parks lanes whose jobs wait for a limit, one element of each list per lane: claims do not search them until there is an
--- opening of the limit (see opened_limits.sql). One is written when a job ends (see note_openings.sql), for a limit per
+-- opening of the limit (see limits_with_room.sql). One is written when a job ends (see note_openings.sql), for a limit per
 -- period at p_opens, when the next job may start, and once shortly after a lane was parked: whoever ended a job meanwhile may
 -- not have notified anybody.
 create or replace function treadle.park_lanes(

@@ -55,7 +55,7 @@ begin
             having count(*) > 0
         ))
     into v_lanes, v_starts, v_kept
-    from treadle.shown_lanes(treadle.safe_tick(pg_current_snapshot()), c_lanes) as known;
+    from treadle.lanes_to_display(treadle.safe_tick(pg_current_snapshot()), c_lanes) as known;
     v_found := treadle.count_lanes(v_lanes, v_starts, v_kept, c_budget);
 
     v_until := clock_timestamp() + p_time;

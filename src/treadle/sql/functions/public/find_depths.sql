@@ -32,7 +32,7 @@ begin
         array_agg(known.lane), array_agg(known.start), array_agg(kept.jobs), array_agg(kept.counted_at),
         array_agg(case when kept.counted_at between v_now - c_fresh and v_now + c_fresh and kept.jobs > c_near then kept.jobs end)
     into v_lanes, v_starts, v_kept, v_kept_at, v_fresh
-    from treadle.shown_lanes(v_safe, c_lanes) as known
+    from treadle.lanes_to_display(v_safe, c_lanes) as known
     left join lateral treadle.kept_depth('pending', known.lane) as kept on true;
     v_counted := treadle.count_lanes(v_lanes, v_starts, v_fresh, p_budget);
 

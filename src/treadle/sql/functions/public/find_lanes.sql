@@ -19,7 +19,7 @@ declare
 begin
     select array_agg(known.lane), array_agg(known.start)
     into v_lanes, v_starts
-    from treadle.shown_lanes(v_safe, c_lanes) as known;
+    from treadle.lanes_to_display(v_safe, c_lanes) as known;
     v_counted := treadle.count_lanes(v_lanes, v_starts, null, p_budget);
 
     return query

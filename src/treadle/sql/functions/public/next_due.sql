@@ -47,7 +47,7 @@ begin
         if v_safe.xid is null and not treadle.tick_is_fresh() then
             v_safe := treadle.prepare_lanes(p_job_types);
         end if;
-        v_listed := treadle.next_lanes(p_job_types, p_queues, v_safe, c_lanes, null, null, null, null, null);
+        v_listed := treadle.lanes_in_turn(p_job_types, p_queues, v_safe, c_lanes, null, null, null, null, null);
         v_lanes := v_listed.lanes;
     end if;
 
@@ -63,7 +63,7 @@ begin
         ) as head;
 
         exit when v_listed is null or v_next <= clock_timestamp();
-        v_listed := treadle.next_lanes(
+        v_listed := treadle.lanes_in_turn(
             p_job_types, p_queues, v_safe, c_lanes, v_listed.level, v_listed.first, v_listed.turn, v_listed.step, v_listed.place
         );
         v_lanes := v_listed.lanes;

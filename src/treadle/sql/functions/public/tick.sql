@@ -162,7 +162,7 @@ begin
     v_read := pg_stat_get_xact_tuples_returned('treadle.idx_jobs_claimable'::regclass);
     select row(next.queue, next.job_type, next.priority, next.partition)::treadle.lane as lane, next.run_at
     into v_stray
-    from treadle.next_lane(v_last.swept, v_lockers) as next
+    from treadle.lane_after(v_last.swept, v_lockers) as next
     where v_now >= v_last.sweep_after is not false;
     if found then
         v_read := pg_stat_get_xact_tuples_returned('treadle.idx_jobs_claimable'::regclass) - v_read;
@@ -374,7 +374,7 @@ begin
     perform treadle.advance_waiting(5000) where exists (select from treadle.dependency_checks);
     perform treadle.roll_up_workflows(v_last.ticked_at - c_wait) where exists (select from treadle.member_changes);
     if exists (select from treadle.limit_targets) or exists (select from treadle.limit_openings) then
-        perform treadle.open_lanes(v_now);
+        perform treadle.unpark_lanes(v_now);
     end if;
 
     -- Every 15 seconds: what no running transaction needs. Not at every tick, because an old snapshot keeps what was

@@ -5,7 +5,7 @@
 -- turn, step and place, and passes the returned values until lanes is null.
 --
 -- p_queues null: of all queues. That is a condition of its own in each query, so that both cases use an index.
-create or replace function treadle.next_lanes(
+create or replace function treadle.lanes_in_turn(
     p_job_types varchar[],
     p_queues varchar[],
     p_safe treadle.ticks, -- for safe_floor(); null: every floor can be trusted
@@ -88,7 +88,7 @@ begin
                 select
                     p_job_types[1 + (first + each.step) % v_types] as job_type,
                     p_queues[1 + (first + each.step) % v_series / v_types] as queue,
-                    case when each.step = next_lanes.step then place else 0 end as after,
+                    case when each.step = lanes_in_turn.step then place else 0 end as after,
                     case when each.step = v_series then turn else c_all end as until
             ) as wanted
             cross join lateral (
@@ -155,5 +155,5 @@ begin
 end
 $$;
 
-comment on function treadle.next_lanes(varchar[], varchar[], treadle.ticks, int, bigint, int, bigint, int, bigint)
+comment on function treadle.lanes_in_turn(varchar[], varchar[], treadle.ticks, int, bigint, int, bigint, int, bigint)
     is 'The active lanes of these job types that a claim searches next, with the time at which the search of each starts.';

@@ -1,5 +1,5 @@
 -- Lanes that are idle and have no jobs are left out: they are about to be deleted.
-create or replace function treadle.listed_lanes()
+create or replace function treadle.distinct_lanes()
 returns table (lane treadle.lane, opened_at timestamptz)
 language sql stable
 as $$
@@ -9,4 +9,4 @@ as $$
     group by known.queue, known.job_type, known.priority, known.partition
 $$;
 
-comment on function treadle.listed_lanes() is 'Every lane that may have jobs, once.';
+comment on function treadle.distinct_lanes() is 'Every lane that may have jobs, once.';

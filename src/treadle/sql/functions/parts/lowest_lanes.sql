@@ -1,5 +1,5 @@
 -- If there are many lanes: some of each of the lowest priorities of each job type, beginning at a random one. For aged_lanes().
-create or replace function treadle.low_lanes(p_job_types varchar[], p_queues varchar[]) returns treadle.lane_range[]
+create or replace function treadle.lowest_lanes(p_job_types varchar[], p_queues varchar[]) returns treadle.lane_range[]
 language plpgsql
 set treadle.plan = index_ranges
 as $$
@@ -68,5 +68,5 @@ begin
 end
 $$;
 
-comment on function treadle.low_lanes(varchar[], varchar[])
+comment on function treadle.lowest_lanes(varchar[], varchar[])
     is 'Some lanes of each of the lowest priorities of these job types.';

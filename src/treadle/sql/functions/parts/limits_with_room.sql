@@ -1,12 +1,12 @@
 -- The limits for which lanes are parked and that may have room now, or later: when. From their openings; and of lanes that were
 -- parked a moment ago, by a look: whoever ended a job at that moment may not have seen that, and noted no opening. An
--- opening older than c_recent is left to the tick: see open_lanes().
-create or replace function treadle.opened_limits(p_now timestamptz, p_until timestamptz)
+-- opening older than c_recent is left to the tick: see unpark_lanes().
+create or replace function treadle.limits_with_room(p_now timestamptz, p_until timestamptz)
 returns table (name varchar, key varchar, opens_at timestamptz)
 language plpgsql stable
 as $$
 declare
-    c_recent constant interval := '10 seconds'; -- more than in open_lanes.sql
+    c_recent constant interval := '10 seconds'; -- more than in unpark_lanes.sql
     c_openings constant int := 100;
     c_parked constant int := 20;
 begin
@@ -40,5 +40,5 @@ begin
 end
 $$;
 
-comment on function treadle.opened_limits(timestamptz, timestamptz)
+comment on function treadle.limits_with_room(timestamptz, timestamptz)
     is 'The limits for which lanes are parked and that may have room by p_until, and when.';

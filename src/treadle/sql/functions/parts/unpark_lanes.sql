@@ -1,6 +1,6 @@
 -- A part of tick(): lanes whose limit had an opening that no claim has used, and still has room, are searched again by every
 -- claim. And a few others in turn: nothing waits for ever because an opening was not noted.
-create or replace function treadle.open_lanes(p_now timestamptz) returns void
+create or replace function treadle.unpark_lanes(p_now timestamptz) returns void
 language plpgsql
 set enable_seqscan = off
 as $$
@@ -74,5 +74,5 @@ begin
 end
 $$;
 
-comment on function treadle.open_lanes(timestamptz)
+comment on function treadle.unpark_lanes(timestamptz)
     is 'Makes parked lanes active again whose limit had an opening, and looks whether other limits have room.';

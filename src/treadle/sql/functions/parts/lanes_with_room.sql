@@ -1,6 +1,6 @@
 -- The parked lanes that a claim searches: those of limits that may have room now, of each job type up to c_lanes. If a limit has
 -- more, they take turns.
-create or replace function treadle.opened_lanes(p_job_types varchar[], p_queues varchar[], p_now timestamptz)
+create or replace function treadle.lanes_with_room(p_job_types varchar[], p_queues varchar[], p_now timestamptz)
 returns treadle.lane_range[]
 language plpgsql
 as $$
@@ -10,7 +10,7 @@ begin
     return (
         with opening as materialized (
             select limited.name, limited.key
-            from treadle.opened_limits(p_now, p_now) as limited
+            from treadle.limits_with_room(p_now, p_now) as limited
         )
         select array_agg(
             row(
@@ -73,5 +73,5 @@ begin
 end
 $$;
 
-comment on function treadle.opened_lanes(varchar[], varchar[], timestamptz)
+comment on function treadle.lanes_with_room(varchar[], varchar[], timestamptz)
     is 'The parked lanes of these job types whose limits may have room now.';

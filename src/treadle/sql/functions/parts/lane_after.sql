@@ -1,5 +1,5 @@
 -- One step through all lanes that have claimable jobs, in the order of idx_jobs_claimable: the lane after p_lane, or the first.
-create or replace function treadle.next_lane(
+create or replace function treadle.lane_after(
     p_lane treadle.lane,
     p_lockers xid[], -- rows that these transactions have locked do not count
     out queue varchar,
@@ -68,5 +68,5 @@ begin
 end
 $$;
 
-comment on function treadle.next_lane(treadle.lane, xid[])
+comment on function treadle.lane_after(treadle.lane, xid[])
     is 'The next lane with claimable jobs after p_lane, and the time of its first job; null after the last.';

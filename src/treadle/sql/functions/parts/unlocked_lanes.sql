@@ -1,6 +1,6 @@
 -- Of several lanes, those whose limits no other claim seems to have locked. Then a claim reads only jobs that it may take: with eight
 -- claims at a time, each would otherwise read the same ones. It locks nothing: that is for the jobs that are taken.
-create or replace function treadle.free_lanes(p_lockers xid[], p_lanes treadle.lane_range[]) returns treadle.lane_range[]
+create or replace function treadle.unlocked_lanes(p_lockers xid[], p_lanes treadle.lane_range[]) returns treadle.lane_range[]
 language plpgsql
 as $$
 begin
@@ -24,4 +24,4 @@ begin
 end
 $$;
 
-comment on function treadle.free_lanes(xid[], treadle.lane_range[]) is 'Those of these lanes whose limits no other claim seems to have locked.';
+comment on function treadle.unlocked_lanes(xid[], treadle.lane_range[]) is 'Those of these lanes whose limits no other claim seems to have locked.';
