@@ -94,4 +94,4 @@ def test_the_wheel_builds_installs_and_works(tmp_path: Path) -> None:
     shown = subprocess.run([python, "-c", code], check=True, capture_output=True, text=True, cwd="/")
     assert str(environment) in shown.stdout
     version = subprocess.run([environment / "bin" / "treadle", "--version"], check=True, capture_output=True, text=True)
-    assert version.stdout == "treadle, version 0.1.0\n"
+    assert version.stdout == "treadle, version 0.2.0\n"
