@@ -57,9 +57,16 @@ MUTANTS = [
     Mutant(
         "no lanes are kept that an old snapshot has read",
         KNOWN,
-        "    if treadle.is_read_committed()\n",
-        "    if true\n",
+        "treadle.is_read_committed() and pg_current_xact_id_if_assigned() is null",
+        "pg_current_xact_id_if_assigned() is null",
         test("queue/kept_lanes", "test_an_old_snapshot_keeps_nothing"),
+    ),
+    Mutant(
+        "a transaction sees its own lanes and pauses",
+        KNOWN,
+        "treadle.is_read_committed() and pg_current_xact_id_if_assigned() is null",
+        "treadle.is_read_committed()",
+        test("queue/kept_lanes", "test_a_transaction_claims_what_it_has_enqueued"),
     ),
     Mutant(
         "a pause ends what was kept",

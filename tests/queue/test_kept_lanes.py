@@ -164,6 +164,18 @@ def test_lanes_are_not_kept_while_a_change_commits(connect: Connect, barrier: Ba
     assert claim(connection) == ["b"]
 
 
+def test_a_transaction_claims_what_it_has_enqueued(connect: Connect) -> None:
+    connection, other = connect(), connect()
+    keep_lanes(connection, other)
+    with connection.transaction():
+        assert claim(connection) == []
+        connection.execute("select enqueue('b')")
+        assert claim(connection) == ["b"]
+        connection.execute("select enqueue('a')")
+        connection.execute("select pause(p_job_type => 'a')")
+        assert claim(connection) == []
+
+
 def test_an_old_snapshot_keeps_nothing(connect: Connect) -> None:
     connection, other = connect(), connect()
     keep_lanes(connection, other)

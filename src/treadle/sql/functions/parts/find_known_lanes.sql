@@ -3,9 +3,10 @@
 -- limits, and when the first job of an idle lane is due.
 --
 -- A session keeps them between its searches, in a setting of its own. They are valid until the next tick, which looks for late
--- commits below the floors, and until a lane becomes active or there are other limits (note_lane_change). Both move a clock that is a part of the key, but
--- just before their change is visible. So what was read is not kept before the last tick is visible, nor within a second after
--- such a change. If a commit takes even longer, the next tick makes up for it.
+-- commits below the floors, and until a lane becomes active or there are other limits (note_lane_change). Both move a clock that is
+-- a part of the key, but just before their change is visible. So what was read is not kept before the last tick is visible, nor
+-- within a second after such a change. If a commit takes even longer, the next tick makes up for it. What this transaction
+-- has changed itself moves a clock only at commit: after it has written, it reads the lanes each time.
 --
 -- A part of claims and of next_due(), whose settings fix the plan.
 create or replace function treadle.find_known_lanes(p_job_types varchar[], p_queues varchar[]) returns treadle.known_lanes
@@ -15,6 +16,7 @@ declare
     c_lanes constant int := 100;
     -- The name has the number of the schema's table in it.
     c_kept constant text := 'treadle' || '.lanes_' || 'treadle.lanes'::regclass::oid;
+    v_keeps constant boolean := treadle.is_read_committed() and pg_current_xact_id_if_assigned() is null;
     v_ticked bigint;
     v_changed bigint;
     v_key text;
@@ -38,7 +40,7 @@ begin
     v_changed := coalesce(pg_sequence_last_value('treadle.lane_clock'::regclass), 0);
     v_key := concat_ws(' ', v_ticked, v_changed, p_job_types, p_queues) || E'\n';
     v_kept := current_setting(c_kept, true);
-    if starts_with(v_kept, v_key) and treadle.is_read_committed() then
+    if v_keeps and starts_with(v_kept, v_key) then
         return substr(v_kept, length(v_key) + 1)::treadle.known_lanes;
     end if;
 
@@ -89,7 +91,7 @@ begin
 
     v_found.lanes := coalesce(v_lanes, '{}');
     v_found.next_idle := treadle.next_idle(p_job_types, p_queues);
-    if treadle.is_read_committed()
+    if v_keeps
         and abs(extract(epoch from clock_timestamp()) * 1000000 - v_changed) > 1000000
         and exists (
             select
