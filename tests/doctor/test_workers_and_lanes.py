@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 from psycopg import Connection
 
+import treadle
 from tests.support.doctor import AT_ONCE, assert_ok, get_finding
 from tests.support.workers import lose_worker
 from treadle import JobQueue, Treadle
@@ -73,7 +74,7 @@ def test_workers_of_another_version_are_found(url: str, connection: Connection[A
     connection.execute("update workers set version = '0.0.9'")
     found = get_finding(url, "old_workers")
     assert found.level is Severity.NOTE
-    assert found.detail == "live: version 0.0.9, this is 0.1.0"
+    assert found.detail == f"live: version 0.0.9, this is {treadle.__version__}"
     connection.execute("update workers set version = null, started_at = '2020-01-01'")
     assert "before the schema was last changed" in get_finding(url, "old_workers").detail
     connection.execute("update workers set lost_at = clock_timestamp()")
