@@ -133,7 +133,7 @@ def test_one_at_a_time(connect: Connect) -> None:
     with other.transaction():
         assert prune(other, limit=2) == 2
         assert prune(connection) == 0
-        # Each status has a place of its own, and who asks for all does not wait for his turn.
+        # A call with p_after, here its default, takes no lock: it deletes what is left.
         assert connection.execute("select pruned from prune_jobs('completed', '1 hour')").fetchone() == (2,)
     assert left(connection) == 0
 

@@ -1,9 +1,10 @@
 -- For workers, which compare the server's clock with their own: one statement for all questions.
 -- With "offset 0", the time that remains is computed once for each worker.
 --
--- A claim of a lost worker may arrive late. To look for it reads the index entries of all jobs that the worker has ever claimed, while
--- an open snapshot keeps them. So the longer ago the worker was lost, the less often this looks: always for the first minute, then
--- in the first seconds of a period that grows to an eighth of that time. (recover_lost_workers() looks for all of them.)
+-- A claim of a lost worker may be committed after the worker was declared lost. Finding it can be expensive: while a snapshot is
+-- open, the search reads the index entries of all jobs that the worker has ever claimed. So the search becomes less frequent: for
+-- the first minute each call searches, later only calls at intervals of up to an eighth of the time since the loss.
+-- recover_lost_workers() always searches.
 create or replace function treadle.clock_and_losses(
     out clock bigint, out jumps bigint, out losses boolean, out next_loss double precision
 )

@@ -2,9 +2,10 @@
 -- reached: pass it as p_after of the next call, so that that call skips the dead index entries of this one.
 --
 -- Workers pass null: they go on where the last of them stopped. Otherwise an open snapshot, which keeps the index entries of
--- deleted jobs, would make every call read all of them, until none finishes in time. What is still there below that place (it was
--- locked, other jobs waited for it, it was committed late, or the clock was set back) is found in the table itself: each call reads
--- a part, so that all of it is read within a day. Which part, the clock says, so that a call that deletes nothing writes nothing.
+-- deleted jobs, would make every call read all of them, until none finishes in time. Jobs may remain below that place: they were
+-- locked, other jobs waited for them, they were committed late, or the clock was set back. To find them, each call also reads a
+-- part of the table, so that all of it is read within a day. The clock selects the part, so a call that deletes nothing writes
+-- nothing.
 create or replace function treadle.prune_jobs(
     p_status varchar,
     p_age interval,
