@@ -48,30 +48,28 @@ COMMENT ON TYPE treadle.lane_range IS 'The jobs of a lane that are due at start 
 CREATE TYPE treadle.known_lanes AS (
 	lanes treadle.lane_range[],
 	limited boolean,
-	next_idle timestamp with time zone
+	next_wake timestamp with time zone
 );
 
-COMMENT ON TYPE treadle.known_lanes IS 'What a session keeps between its searches: the lanes to read, whether there are limits, and when an idle lane is due. See find_known_lanes().';
+COMMENT ON TYPE treadle.known_lanes IS 'What a session keeps between its searches: the lanes to read, whether there are limits, and when a dormant lane wakes. See find_known_lanes().';
 
-COMMENT ON FUNCTION treadle.add_counts(p_one bigint[], p_other bigint[]) IS 'Adds two histograms.';
+COMMENT ON FUNCTION treadle.add_dependencies(p_ids uuid[], p_after jsonb) IS 'Notes which jobs these new ones wait for. For enqueue_with_options(): p_after is a list of objects such as {"id": "…", "ok_to_fail": true, "arguments": ["receipt"]}, or with if_failed.';
 
-COMMENT ON FUNCTION treadle.add_dependencies(p_ids uuid[], p_after jsonb) IS 'Notes which jobs these new ones wait for.';
+COMMENT ON FUNCTION treadle.add_jobs(p_job_type character varying, p_data text[], p_options treadle.enqueue_options) IS 'Enqueues jobs with options, for enqueue_with_options(), which describes the options, and for workflows, whose blocks have the same options.';
 
-COMMENT ON FUNCTION treadle.add_jobs(p_job_type character varying, p_data text[], p_options treadle.enqueue_options) IS 'Enqueues jobs with options, for enqueue_with_options() and workflows.';
+COMMENT ON FUNCTION treadle.add_members(p_ids uuid[], p_workflow jsonb) IS 'Makes new jobs part of a workflow. p_workflow is an object such as {"id": "…", "steps": ["fetch", null], "places": [0, 1], "efforts": [1, 5]}, where the lists have an element for each job, or are missing: what the workflow calls them; the places of their results in that of the workflow, null for none, -1 for the whole; and how much of the work of the workflow they are.';
 
-COMMENT ON FUNCTION treadle.add_members(p_ids uuid[], p_workflow jsonb) IS 'Makes new jobs part of a workflow.';
-
-COMMENT ON FUNCTION treadle.add_workflow(p_id uuid, p_data jsonb, p_returns boolean, p_open boolean, p_deadline double precision, p_plan jsonb, p_after jsonb, p_part jsonb) IS 'Adds the job that a workflow is.';
+COMMENT ON FUNCTION treadle.add_workflow(p_id uuid, p_data jsonb, p_returns boolean, p_open boolean, p_deadline double precision, p_plan jsonb, p_after jsonb, p_part jsonb) IS 'Adds the job that a workflow is. Its row in workflows exists.';
 
 COMMENT ON FUNCTION treadle.admit_jobs(p_now timestamp with time zone, p_places tid[], p_names character varying[], p_keys character varying[], p_room integer[], p_weighted boolean, p_fair boolean) IS 'Those of the jobs at p_places that fit into the room of their limits.';
 
-COMMENT ON FUNCTION treadle.advance_waiting(p_limit integer) IS 'Decides about jobs that wait for others, as far as that could not be decided at commit.';
+COMMENT ON FUNCTION treadle.advance_waiting(p_limit integer) IS 'Decides about jobs that wait for others, as far as that could not be decided at commit. A part of claims and ticks; several may do this at the same time.';
 
-COMMENT ON FUNCTION treadle.aged_lanes(p_before timestamp with time zone, p_lanes treadle.lane_range[]) IS 'Of these lanes, those of the priority whose first job has waited longest, if that was due before p_before.';
+COMMENT ON FUNCTION treadle.aged_lanes(p_job_types character varying[], p_queues character varying[], p_before timestamp with time zone, p_lanes treadle.lane_range[]) IS 'The lanes of the priority whose first job has waited longest, if that was due before p_before.';
 
-COMMENT ON FUNCTION treadle.announce(p_ids uuid[], p_kind text) IS 'Notifies sessions that wait for these jobs to finish (ends), or that watch their events and progress (news).';
+COMMENT ON FUNCTION treadle.announce(p_ids uuid[], p_kind text) IS 'Sends the ids of jobs to the sessions that wait for the jobs to finish (ends), or that watch their events and progress (news). Nothing is sent unless a session has requested it: see request_notifications().';
 
-COMMENT ON FUNCTION treadle.begin_signals(p_ids uuid[]) IS 'Lets jobs wait for their signals.';
+COMMENT ON FUNCTION treadle.begin_signals(p_ids uuid[]) IS 'Lets jobs wait for their signals: jobs whose rows are locked, and that no longer wait for other jobs. A signal that was sent before is in their checkpoint. From now on the time counts.';
 
 COMMENT ON FUNCTION treadle.blocked_by_jobs() IS 'The bit of jobs.holds that says: other jobs have to end first.';
 
@@ -79,13 +77,13 @@ COMMENT ON FUNCTION treadle.blocked_by_key() IS 'The bit of jobs.holds that says
 
 COMMENT ON FUNCTION treadle.blocked_by_signal() IS 'The bit of jobs.holds that says: a signal has to be sent first.';
 
-COMMENT ON FUNCTION treadle.cancel_expired(p_ids uuid[]) IS 'Ends jobs whose time is over: they are cancelled; one that waits for a signal fails.';
+COMMENT ON FUNCTION treadle.cancel_expired(p_ids uuid[]) IS 'Ends jobs whose time is over: they are cancelled; one that waits for a signal fails. Their rows are locked by the caller.';
 
 COMMENT ON FUNCTION treadle.cancel_job(p_id uuid, p_reason text, p_lease bigint, p_worker_id character varying) IS 'Cancels an unfinished job; a worker that has claimed it loses the claim. Of a workflow, all of its jobs are cancelled. Returns false if it has finished already.';
 
-COMMENT ON FUNCTION treadle.cancel_members(p_id uuid, p_reason text, p_limit integer) IS 'Cancels the jobs of a workflow that have not ended; some of them later.';
+COMMENT ON FUNCTION treadle.cancel_members(p_id uuid, p_reason text, p_limit integer) IS 'Cancels the jobs of a workflow that have not ended: p_limit of them, and not those that somebody has locked. The others are left to the next tick. So nothing waits, and a workflow of a million jobs is cancelled in parts.';
 
-COMMENT ON FUNCTION treadle.carry_out_plan(p_id uuid, p_plan jsonb) IS 'Adds the jobs of a workflow that are only known when it begins.';
+COMMENT ON FUNCTION treadle.carry_out_plan(p_id uuid, p_plan jsonb) IS 'Adds the jobs of a workflow that are only known when it begins. The row of the workflow is locked.';
 
 COMMENT ON FUNCTION treadle.change_job() IS 'Trigger: sets finished_at of a job, and places a job that becomes claimable at or above the floor of its lane.';
 
@@ -162,9 +160,9 @@ COMMENT ON COLUMN treadle.schedules.declared_at IS 'When a worker last declared 
 
 COMMENT ON COLUMN treadle.schedules.retired_at IS 'When it was found that no worker declares it any longer.';
 
-COMMENT ON FUNCTION treadle.change_schedule(p_old treadle.schedules, p_new treadle.schedules, p_keep boolean) IS 'Writes the definition of a schedule.';
+COMMENT ON FUNCTION treadle.change_schedule(p_old treadle.schedules, p_new treadle.schedules, p_keep boolean) IS 'Writes the definition of a schedule. Its next time is computed anew, from now on, if its times have changed or p_keep is false.';
 
-COMMENT ON FUNCTION treadle.new_id() IS 'A new time-ordered job id (uuid version 7).';
+COMMENT ON FUNCTION treadle.new_id() IS 'A new time-ordered job id (uuid version 7). PostgreSQL 18 and newer make version 7 uuids themselves: 2 microseconds against 7 for new_id.sql.';
 
 CREATE TABLE treadle.jobs (
     id uuid DEFAULT treadle.new_id() NOT NULL,
@@ -249,21 +247,21 @@ COMMENT ON COLUMN treadle.jobs.origin IS 'Where the job comes from, if a schedul
 
 COMMENT ON COLUMN treadle.jobs.headers IS 'Named strings that are stored with the job, for middleware: for example, the context of a trace. Null if there are none.';
 
-COMMENT ON FUNCTION treadle.change_unique_jobs(p_job treadle.jobs, p_data text[], p_partitions character varying[], p_options treadle.enqueue_options, p_nths integer[], p_unique character varying[], p_ids uuid[]) IS 'Changes pending jobs as on_conflict says.';
+COMMENT ON FUNCTION treadle.change_unique_jobs(p_job treadle.jobs, p_data text[], p_partitions character varying[], p_options treadle.enqueue_options, p_nths integer[], p_unique character varying[], p_ids uuid[]) IS 'Changes pending jobs as on_conflict says, for enqueue_unless_exists(), which has locked them. p_nths and p_unique say which element of p_data belongs to which unique key.';
 
 COMMENT ON FUNCTION treadle.channel(p_kind text) IS 'The name of the channel to LISTEN to: "work" (jobs to claim, or to stop), "ends" (the ids of jobs that finished) or "news" (the ids of jobs with new events or progress).';
 
 COMMENT ON FUNCTION treadle.check_at_commit() IS 'Trigger: at commit, decides what an end, a retry or an enqueue means for jobs that wait for others.';
 
-COMMENT ON FUNCTION treadle.check_ended(p_id uuid, p_past uuid, p_limit integer) IS 'Decides what the end or the retry of a job means for those that wait for it. Returns the last of these, if there may be more.';
+COMMENT ON FUNCTION treadle.check_ended(p_id uuid, p_past uuid, p_limit integer) IS 'Decides what the end or the retry of a job means for those that wait for it: for p_limit of them, those after p_past. Returns the last of these; null if that is all. Rows that somebody else has locked are noted for later.';
 
 COMMENT ON FUNCTION treadle.check_identity() IS 'Trigger: guards the key and the partition of a job.';
 
 COMMENT ON FUNCTION treadle.check_job(p_max_attempts integer, p_headers jsonb) IS 'Raises an exception if a job cannot have these options.';
 
-COMMENT ON FUNCTION treadle.check_options(p_data text[], p_options treadle.enqueue_options) IS 'The options of jobs with their defaults; raises an exception if jobs cannot have them.';
+COMMENT ON FUNCTION treadle.check_options(p_data text[], p_options treadle.enqueue_options) IS 'The options of jobs with their defaults, for add_jobs(); raises an exception if jobs cannot have them.';
 
-COMMENT ON FUNCTION treadle.check_waiting(p_ids uuid[], p_past uuid) IS 'Decides what these jobs wait for. Returns those that are locked.';
+COMMENT ON FUNCTION treadle.check_waiting(p_ids uuid[], p_past uuid) IS 'Decides what these jobs wait for. Returns those whose rows somebody else has locked: whoever did that may let them run, or cancel them.';
 
 COMMENT ON FUNCTION treadle.claim_in_turns(p_worker_id character varying, p_job_types character varying[], p_wanted integer, p_queues character varying[]) IS 'Claims up to p_wanted due jobs of lanes that are limited, fair, aged or many, and returns their ids.';
 
@@ -277,41 +275,43 @@ COMMENT ON FUNCTION treadle.claim_work(p_worker_id character varying, p_job_type
 
 COMMENT ON FUNCTION treadle.clock_and_losses(OUT clock bigint, OUT jumps bigint, OUT losses boolean, OUT next_loss double precision) IS 'The clock in microseconds, its last jump that was noted, whether recover_lost_workers() would find something to do, and in how many seconds the next lease runs out.';
 
-COMMENT ON FUNCTION treadle.clock_before(p_age interval, p_now timestamp with time zone) IS 'The time that the clock showed p_age before p_now: earlier than p_now - p_age if it was set forward since.';
+COMMENT ON FUNCTION treadle.clock_before(p_age interval, p_now timestamp with time zone) IS 'The time that the clock showed p_age before p_now, jumps of the clock taken into account. If it was set forward by a day an hour ago, then what was written two hours ago is 26 hours old by the clock: without this, leases would have run out, and jobs would be pruned too early.';
 
-COMMENT ON FUNCTION treadle.close_limits(p_ids uuid[], p_until timestamp with time zone[], p_parts character varying[]) IS 'Closes the limits of each job until its element of p_until.';
+COMMENT ON FUNCTION treadle.close_limits(p_ids uuid[], p_until timestamp with time zone[], p_parts character varying[]) IS 'After handlers were told to wait: closes the limits of each job until its element of p_until. Those per its element of p_parts, if that is not null; otherwise the rates, or all if there is none. Two calls lock limits in the same order, whatever the jobs.';
 
 COMMENT ON FUNCTION treadle.close_workflow(p_id uuid) IS 'Closes a batch: it ends when all of its jobs have ended. Returns false if it is not open.';
 
-COMMENT ON FUNCTION treadle.complete_job(p_id uuid, p_result jsonb, p_lease bigint, p_worker_id character varying, p_seconds double precision) IS 'Completes a job, with its result. Returns false if the claim is lost or the job has finished already.';
+COMMENT ON FUNCTION treadle.complete_job(p_id uuid, p_result jsonb, p_lease bigint, p_worker_id character varying, p_seconds double precision) IS 'Completes a job, with its result. Returns false if the claim is lost or the job has finished already. p_seconds is how long ago it started: a short job completes before it was ever reported as running.';
 
 COMMENT ON FUNCTION treadle.complete_jobs(p_ids uuid[], p_leases bigint[], p_worker_ids character varying[], p_results text[], p_seconds double precision[]) IS 'Completes claimed jobs, each fenced by its lease number and worker, with results as JSON texts and how many seconds ago they started. Returns the ids that were accepted.';
 
 COMMENT ON FUNCTION treadle.confirm_blocked() IS 'Trigger: at commit, unblocks an inserted job that no other job would unblock any more.';
 
-COMMENT ON FUNCTION treadle.count_by_bucket(p_seconds double precision[]) IS 'How many of these times, in seconds, lie in each bucket of time_buckets().';
+COMMENT ON FUNCTION treadle.count_by_bucket(p_seconds double precision[]) IS 'A histogram: how many of the times lie in each bucket of time_buckets(), and at last how many are longer. Nulls are not counted.';
 
-COMMENT ON FUNCTION treadle.count_depths(p_limit integer, p_time interval, p_keep interval) IS 'Counts lanes and finished jobs that are too many to be counted whenever somebody looks, and keeps how many jobs waited in each minute. Returns in how many seconds it is due again.';
+COMMENT ON FUNCTION treadle.count_depths(p_limit integer, p_time interval, p_keep interval) IS 'Counts the jobs of lanes, and of finished statuses, that are too many to be counted whenever somebody looks: see find_depths.sql, count_statuses.sql and, for how, count_segments.sql. Also keeps for each minute how many jobs waited, by queue and type. Returns in how many seconds it is due again.';
 
 COMMENT ON FUNCTION treadle.count_lanes(p_lanes treadle.lane[], p_starts timestamp with time zone[], p_known bigint[], p_budget integer, OUT depths bigint[], OUT counted_to integer[]) IS 'Counts the jobs of lanes within a budget, which is shared by the lanes that need it.';
 
-COMMENT ON FUNCTION treadle.count_minutes(p_lag interval, p_limit integer, p_keep interval) IS 'Counts the jobs that finished since the last call in "treadle".minutes and "treadle".totals, for charts and metrics. Returns how many of its rows changed. Workers call it every few seconds.';
+COMMENT ON FUNCTION treadle.count_minutes(p_lag interval, p_limit integer, p_keep interval) IS 'Counts the jobs that finished since the last call, per minute and in total, for charts and metrics. Workers call it every few seconds. Returns how many rows of minutes changed.';
 
-COMMENT ON FUNCTION treadle.count_pending(p_name character varying, p_per character varying, p_key character varying, p_most integer) IS 'How many of the jobs that a limit is for, or of one value of its "per", wait; counted up to p_most.';
+COMMENT ON FUNCTION treadle.count_outcomes(p_id uuid, p_limit integer) IS 'How the jobs of a workflow have ended, up to p_limit of them, by their own rows. The planner inlines this function.';
 
-COMMENT ON FUNCTION treadle.count_segments(p_status character varying, p_lane treadle.lane, p_start timestamp with time zone, p_now timestamp with time zone, p_limit bigint, p_until timestamp with time zone, p_least bigint) IS 'Counts again what may have changed in a lane, or among the jobs of a finished status. Returns how many it counted.';
+COMMENT ON FUNCTION treadle.count_pending(p_name character varying, p_per character varying, p_key character varying, p_most integer) IS 'How many of the jobs that a limit is for, or of one value of its "per", wait; counted up to p_most. From the floors of the lanes, as in find_lanes.sql, so that entries of jobs that were claimed are not read again. Of jobs that wait for an earlier one of their key, at most c_blocked are looked at.';
 
-COMMENT ON FUNCTION treadle.count_span(p_status character varying, p_lane treadle.lane, p_from timestamp with time zone, p_to timestamp with time zone, p_limit integer, OUT jobs bigint, OUT last timestamp with time zone) IS 'Counts up to p_limit jobs of a lane, or of a finished status, from p_from to before p_to.';
+COMMENT ON FUNCTION treadle.count_segments(p_status character varying, p_lane treadle.lane, p_start timestamp with time zone, p_now timestamp with time zone, p_limit bigint, p_until timestamp with time zone, p_least bigint) IS 'A part of count_depths(): counts again what may have changed in one lane, or among the jobs of a finished status. Returns how many it counted.';
+
+COMMENT ON FUNCTION treadle.count_span(p_status character varying, p_lane treadle.lane, p_from timestamp with time zone, p_to timestamp with time zone, p_limit integer, OUT jobs bigint, OUT last timestamp with time zone) IS 'Counts up to p_limit jobs of a lane, or of a finished status, from p_from to before p_to: along idx_jobs_claimable if p_status is pending, else idx_jobs_finished. Jobs with the same time as the last one are counted, too, however many there are, so that the next span can begin after it.';
 
 COMMENT ON FUNCTION treadle.count_statuses(p_most integer) IS 'How many jobs there are by status, and how many are blocked: exact, or as workers counted them at counted_at. Pending jobs: see find_depths().';
 
-COMMENT ON FUNCTION treadle.decide_check(p_check bigint, p_ids uuid[], p_ended boolean, p_past uuid, p_limit integer) IS 'Decides about jobs that wait for others, or that others wait for; what is left is a row of dependency_checks.';
+COMMENT ON FUNCTION treadle.decide_check(p_check bigint, p_ids uuid[], p_ended boolean, p_past uuid, p_limit integer) IS 'Decides about jobs that wait for others, or that others wait for: see dependency_checks. p_check is the row there, which is deleted, or keeps what is left; null at commit, when there is no row yet: usually none is needed.';
 
-COMMENT ON FUNCTION treadle.declare_limits(p_limits jsonb, p_settings jsonb) IS 'Declares the limits of a worker''s code, and the fairness and aging of its job types.';
+COMMENT ON FUNCTION treadle.declare_limits(p_limits jsonb, p_settings jsonb) IS 'Declares the limits of a worker''s code, and the fairness and aging of its job types. Workers call it when they start and every minute: p_limits are objects with name, kind, per, amount, seconds, burst, when_full, digest, job_types and queues; p_settings, objects with job_type, fair_by, weights_of, aging_seconds, aging_share and digest. As with schedules, the version of the code that was seen first later is in force, and what no worker has declared for ten minutes is removed. What an operator has changed stays, unless the code has made it another kind of limit.';
 
-COMMENT ON FUNCTION treadle.declare_schedules(p_schedules jsonb) IS 'Declares the schedules of a worker''s code. Returns the names of those that are in force as declared.';
+COMMENT ON FUNCTION treadle.declare_schedules(p_schedules jsonb) IS 'Declares the schedules of a worker''s code, when it starts and every minute. Returns the names of those that are in force as declared. Name and digest are enough for those that are known as declared; those that are not are left out of the result, and the worker declares them in full.';
 
-COMMENT ON FUNCTION treadle.delete_members(p_ids uuid[], p_limit integer) IS 'Deletes jobs of workflows that have ended. Returns how many.';
+COMMENT ON FUNCTION treadle.delete_members(p_ids uuid[], p_limit integer) IS 'A part of prune_jobs(): deletes up to p_limit jobs of workflows that have ended, except those that have not, or that others wait for. Returns how many.';
 
 CREATE TABLE treadle.ticks (
     xid xid8 NOT NULL,
@@ -321,6 +321,7 @@ CREATE TABLE treadle.ticks (
     look_after timestamp with time zone NOT NULL,
     sweep_after timestamp with time zone NOT NULL,
     swept treadle.lane,
+    examined bigint DEFAULT 0 NOT NULL,
     set_back_from timestamp with time zone,
     set_back_seen xid8,
     set_back_until xid8
@@ -333,6 +334,7 @@ ALTER TABLE ONLY treadle.ticks ALTER COLUMN running SET STATISTICS 0;
 ALTER TABLE ONLY treadle.ticks ALTER COLUMN look_after SET STATISTICS 0;
 ALTER TABLE ONLY treadle.ticks ALTER COLUMN sweep_after SET STATISTICS 0;
 ALTER TABLE ONLY treadle.ticks ALTER COLUMN swept SET STATISTICS 0;
+ALTER TABLE ONLY treadle.ticks ALTER COLUMN examined SET STATISTICS 0;
 ALTER TABLE ONLY treadle.ticks ALTER COLUMN set_back_from SET STATISTICS 0;
 ALTER TABLE ONLY treadle.ticks ALTER COLUMN set_back_seen SET STATISTICS 0;
 ALTER TABLE ONLY treadle.ticks ALTER COLUMN set_back_until SET STATISTICS 0;
@@ -351,67 +353,67 @@ COMMENT ON COLUMN treadle.ticks.sweep_after IS 'When a tick may next compare the
 
 COMMENT ON COLUMN treadle.ticks.swept IS 'The lane for which that was done last.';
 
+COMMENT ON COLUMN treadle.ticks.examined IS 'The last lane that was examined in turn; 0: the next tick begins with the first.';
+
 COMMENT ON COLUMN treadle.ticks.set_back_from IS 'The clock before it was last set back: jobs up to this time were due then.';
 
 COMMENT ON COLUMN treadle.ticks.set_back_seen IS 'The last tick before that.';
 
 COMMENT ON COLUMN treadle.ticks.set_back_until IS 'Transactions with a lower id may have enqueued jobs by the clock before that.';
 
-COMMENT ON FUNCTION treadle.delete_unused_lanes(p_oldest treadle.ticks, p_limit integer) IS 'Deletes idle lanes without jobs that no running transaction has seen active. Returns how many.';
+COMMENT ON FUNCTION treadle.delete_unused_lanes(p_oldest treadle.ticks, p_limit integer) IS 'Deletes dormant lanes without jobs that no running transaction has seen active. Returns how many.';
 
-COMMENT ON FUNCTION treadle.describe_end(p_id uuid, p_relation text) IS 'How a job ended, as a reason for another one.';
+COMMENT ON FUNCTION treadle.describe_end(p_id uuid, p_relation text) IS 'How a job ended, as a reason for another one. If it was itself stopped because of another one, how that one ended.';
 
 COMMENT ON FUNCTION treadle.distinct_lanes() IS 'Every lane that may have jobs, once.';
 
-COMMENT ON FUNCTION treadle.divide_jobs(p_jobs integer, p_weights double precision[], p_available integer[], p_turn double precision) IS 'Divides jobs by weights, no more than each can use.';
-
 COMMENT ON FUNCTION treadle.drop_belongings() IS 'Trigger: deletes the errors, events, log lines, steps, dependencies, workflows and uses of stored objects of deleted jobs.';
 
-COMMENT ON FUNCTION treadle.drop_oldest(p_name character varying, p_per character varying, p_key character varying, p_priority integer, p_count integer, p_kept uuid[]) IS 'Cancels the oldest waiting jobs that a limit is for.';
+COMMENT ON FUNCTION treadle.drop_oldest(p_name character varying, p_per character varying, p_key character varying, p_priority integer, p_count integer, p_kept uuid[]) IS 'Cancels the oldest waiting jobs that a limit is for: those of the lowest priority first, and none of a higher priority than p_priority. Jobs that a claim has locked are passed over, and so are those that wait for an earlier one of their key. Returns whether there were enough; otherwise none is cancelled.';
 
 COMMENT ON FUNCTION treadle.end_signal(p_id uuid, p_value jsonb) IS 'Completes a job that waits for a signal.';
 
-COMMENT ON FUNCTION treadle.end_workflows(p_ids uuid[]) IS 'Ends workflows all of whose jobs have ended.';
+COMMENT ON FUNCTION treadle.end_workflows(p_ids uuid[]) IS 'Ends workflows all of whose jobs have ended, and whose rows are locked. A workflow is a job that no worker claims: it waits for its jobs, and then it has completed, or failed if one of them did not complete. If none of them was needed, neither was it. It stays held: if one of its jobs is retried, it waits again.';
 
 COMMENT ON FUNCTION treadle.enqueue(p_job_type character varying, p_data jsonb, p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_key character varying, p_max_attempts integer, p_partition jsonb, p_headers jsonb, p_alone boolean) IS 'Enqueues one job and returns its id, or null if max_pending is reached: select "treadle".enqueue(''welcome'', ''{"user_id": 7}'').';
 
 COMMENT ON FUNCTION treadle.enqueue_jobs(p_job_type character varying, p_data text[], p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_keys character varying[], p_max_attempts integer, p_partitions text[], p_headers jsonb) IS 'Enqueues one job per element of p_data (JSON texts) and returns their ids in that order; none if max_pending is reached.';
 
-COMMENT ON FUNCTION treadle.enqueue_occurrences(p_due jsonb) IS 'Enqueues the jobs of schedules that are due. Returns what was done for which schedule.';
+COMMENT ON FUNCTION treadle.enqueue_occurrences(p_due jsonb) IS 'Enqueues the jobs of schedules that are due, as a worker has computed them, and returns what was done for which schedule.';
 
-COMMENT ON FUNCTION treadle.enqueue_per_period(p_job treadle.jobs, p_data text[], p_partitions character varying[], p_options treadle.enqueue_options) IS 'Enqueues as many jobs as each unique key allows per period, and returns the latest job for the others.';
+COMMENT ON FUNCTION treadle.enqueue_per_period(p_job treadle.jobs, p_data text[], p_partitions character varying[], p_options treadle.enqueue_options) IS 'A part of enqueue_with_options(): enqueues as many jobs as each unique key allows per period, and returns the latest job for the others. Each key has per_period places; each enqueued job takes one for the length of the period. A call locks the first place of its keys, so there is one at a time for each key.';
 
-COMMENT ON FUNCTION treadle.enqueue_schedule(p_schedule treadle.schedules, p_times timestamp with time zone[], p_missed timestamp with time zone[]) IS 'Enqueues the jobs of a schedule for these times, and notes the times that were missed. Returns the number of jobs.';
+COMMENT ON FUNCTION treadle.enqueue_schedule(p_schedule treadle.schedules, p_times timestamp with time zone[], p_missed timestamp with time zone[]) IS 'Enqueues the jobs of a schedule for these times, which come in order, and notes the times that were missed. Returns the number of jobs. A time that was dealt with already is not enqueued again, not even after a dump was restored or the server''s clock was set back: the primary key of occurrences does not allow it.';
 
-COMMENT ON FUNCTION treadle.enqueue_unique(p_job_type character varying, p_unique character varying, p_data jsonb, p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_key character varying, p_max_attempts integer) IS 'Enqueues one job, unless there is an unfinished one of its type with the same p_unique; then returns the id of that one.';
+COMMENT ON FUNCTION treadle.enqueue_unique(p_job_type character varying, p_unique character varying, p_data jsonb, p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_key character varying, p_max_attempts integer) IS 'Enqueues a job unless there is an unfinished one of its type with the same unique key; then returns the id of that one. If another transaction is just adding it, this call waits until that transaction ends. enqueue_with_options() has more options.';
 
-COMMENT ON FUNCTION treadle.enqueue_unless_exists(p_job treadle.jobs, p_data text[], p_partitions character varying[], p_options treadle.enqueue_options) IS 'Enqueues jobs whose unique key no other job has, and returns or changes the others.';
+COMMENT ON FUNCTION treadle.enqueue_unless_exists(p_job treadle.jobs, p_data text[], p_partitions character varying[], p_options treadle.enqueue_options) IS 'A part of enqueue_with_options(): enqueues jobs whose unique key no other job has, until that one is finished or claimed, and returns or changes the others. The unique index of jobs makes sure of it; what is read before the INSERT only avoids waiting for transactions that are about to finish such a job.';
 
-COMMENT ON FUNCTION treadle.enqueue_with_options(p_job_type character varying, p_data text[], p_options jsonb) IS 'Enqueues one job per element of p_data (JSON texts), with the options of a JSON object, such as {"unique_keys": ["acme"], "delay": "10 minutes"}. Returns for each the id, whether it is new, and whether an existing job was changed; no row if max_pending is reached.';
+COMMENT ON FUNCTION treadle.enqueue_with_options(p_job_type character varying, p_data text[], p_options jsonb) IS 'Enqueues one job of a type for each element of p_data (JSON texts), with the options that enqueue_jobs() does not have: unique keys in all their forms, expiry, and what they wait for. Returns one row for each, in that order: the job, whether it is new, and whether an existing one was changed. No row if max_pending is reached.';
 
-COMMENT ON FUNCTION treadle.enqueue_workflow(p_name character varying, p_blocks jsonb, p_options jsonb) IS 'Enqueues the jobs of a workflow in their order, and the workflow. Returns their ids, at last that of the workflow; only the id of a job that does not exist, with null, if one waits for it.';
+COMMENT ON FUNCTION treadle.enqueue_workflow(p_name character varying, p_blocks jsonb, p_options jsonb) IS 'Enqueues the jobs of a workflow in their order, and the workflow itself, which is a job that ends when all of them have ended. Returns their ids, at last that of the workflow.';
 
-COMMENT ON FUNCTION treadle.expire_jobs(p_limit integer) IS 'Cancels jobs that no worker has claimed before they expired. Returns how many it has looked at. Workers call it every 10 seconds.';
+COMMENT ON FUNCTION treadle.expire_jobs(p_limit integer) IS 'Cancels jobs that no worker has claimed before they expired. Returns how many it has looked at. Workers call it every 10 seconds, also for jobs of other types: a claim cancels only the expired jobs that it meets.';
 
 COMMENT ON FUNCTION treadle.fail_job(p_id uuid, p_error text, p_delay interval, p_final boolean, p_lease bigint, p_worker_id character varying, p_traceback text) IS 'Records a failed attempt: the job is retried after p_delay (default: exponential), or fails if that was its last attempt or p_final is true. Returns false if the claim is lost or the job has finished already.';
 
 COMMENT ON FUNCTION treadle.failed_member(p_id uuid) IS 'The first job of a workflow that did not complete.';
 
-COMMENT ON FUNCTION treadle.fair_shares(p_fair character varying[], p_lanes treadle.lane[], p_available integer[], p_shares integer[]) IS 'Divides jobs among lanes that take turns.';
+COMMENT ON FUNCTION treadle.fair_shares(p_fair character varying[], p_lanes treadle.lane_range[], p_due timestamp with time zone, p_wanted integer, p_lockers xid[], p_spare integer, OUT picked treadle.lane_range[], OUT shares integer[]) IS 'Which lanes a claim takes jobs from, and how many of each, if lanes take turns.';
 
-COMMENT ON FUNCTION treadle.find_by_payload(p_path text[], p_value jsonb, p_status character varying, p_job_type character varying, p_queue character varying, p_worker_id character varying, p_key character varying, p_search text, p_digits text, p_since timestamp with time zone, p_until timestamp with time zone, p_first uuid, p_last uuid, p_id uuid, p_limit integer, p_look integer, p_end timestamp with time zone, p_also jsonb) IS 'The jobs with a value in the payload, along an index, for find_jobs().';
+COMMENT ON FUNCTION treadle.find_by_payload(p_path text[], p_value jsonb, p_status character varying, p_job_type character varying, p_queue character varying, p_worker_id character varying, p_key character varying, p_search text, p_digits text, p_since timestamp with time zone, p_until timestamp with time zone, p_first uuid, p_last uuid, p_id uuid, p_limit integer, p_look integer, p_end timestamp with time zone, p_also jsonb) IS 'The jobs with a value in the payload, the newest first, along the index that has_payload_index() has found, for find_jobs().';
 
-COMMENT ON FUNCTION treadle.find_claimable(p_job_type character varying, p_queue character varying, p_worker_id character varying, p_search text, p_payloads boolean, p_from timestamp with time zone, p_priority integer, p_run_at timestamp with time zone, p_id uuid, p_limit integer, p_look integer, p_end timestamp with time zone, p_digits text, p_first uuid, p_last uuid, p_path text[], p_value jsonb, p_also jsonb) IS 'The claimable jobs in the order in which they will be claimed, for find_jobs().';
+COMMENT ON FUNCTION treadle.find_claimable(p_job_type character varying, p_queue character varying, p_worker_id character varying, p_search text, p_payloads boolean, p_from timestamp with time zone, p_priority integer, p_run_at timestamp with time zone, p_id uuid, p_limit integer, p_look integer, p_end timestamp with time zone, p_digits text, p_first uuid, p_last uuid, p_path text[], p_value jsonb, p_also jsonb) IS 'The claimable jobs that are due at p_from or later, in the order in which they will be claimed, for find_jobs(). Paused lanes are included.';
 
 COMMENT ON FUNCTION treadle.find_claimed_jobs(p_worker_id character varying) IS 'The jobs that a worker has claimed.';
 
-COMMENT ON FUNCTION treadle.find_depths(p_budget integer) IS 'How many jobs wait, by queue, type and priority: exact, or as workers counted them at counted_at; when the first is or was due, and whether they are paused.';
+COMMENT ON FUNCTION treadle.find_depths(p_budget integer) IS 'How many jobs wait, by queue, type and priority: exact, or as workers counted them at counted_at; when the first is or was due, and whether they are paused. The lanes of different partitions are added up: otherwise each of a thousand tenants would have its own row.';
 
-COMMENT ON FUNCTION treadle.find_due_schedules(p_limit integer, p_declared character varying[]) IS 'Schedules that are due or have no time yet, and the next one. p_declared: of those in code, only the ones with these digests.';
+COMMENT ON FUNCTION treadle.find_due_schedules(p_limit integer, p_declared character varying[]) IS 'Schedules that are due or have no time yet, and the next one. p_declared: of those in code, only the ones with these digests. `seconds` is how long from now.';
 
 COMMENT ON FUNCTION treadle.find_finished(p_ids uuid[]) IS 'Those of the jobs that have finished or no longer exist.';
 
-COMMENT ON FUNCTION treadle.find_group_jobs(p_group_id integer, p_status character varying, p_at timestamp with time zone, p_id uuid, p_limit integer, p_look integer) IS 'The failed or pending jobs whose last failure is in a group of errors, the latest first. The cost does not grow with the table of jobs.';
+COMMENT ON FUNCTION treadle.find_group_jobs(p_group_id integer, p_status character varying, p_at timestamp with time zone, p_id uuid, p_limit integer, p_look integer) IS 'The jobs whose last failure is in a group of errors, the latest first: those that have failed, or those that are pending, which wait for another attempt. The page begins after the failure of p_id at p_at.';
 
 COMMENT ON FUNCTION treadle.find_ids(p_digits text, p_before uuid, p_limit integer, p_look integer, p_patience interval) IS 'Ids by their first or last digits: the last digits of a bounded number of the newest jobs.';
 
@@ -423,11 +425,11 @@ COMMENT ON FUNCTION treadle.find_lanes(p_budget integer) IS 'The lanes, deepest 
 
 COMMENT ON FUNCTION treadle.find_limits(p_name character varying, p_limit integer) IS 'The limits and their keys that are in use, changed or waited for: what is in force, what is in use, when the next job may start, and how many wait (counted up to counted_to). Those that jobs wait for come first.';
 
-COMMENT ON FUNCTION treadle.find_lost_claims(p_ids uuid[], p_leases bigint[]) IS 'Those of the claims that are lost, and whether the job was completed under the claim.';
+COMMENT ON FUNCTION treadle.find_lost_claims(p_ids uuid[], p_leases bigint[]) IS 'Those of the claims that are lost, because the job was cancelled, recovered, finished or claimed again; and whether the job was completed under the claim.';
 
-COMMENT ON FUNCTION treadle.find_workflow(p_id uuid, OUT id uuid, OUT has_ended boolean, OUT has_plan boolean) IS 'The workflow that jobs are to be added to, which cannot end until the transaction does.';
+COMMENT ON FUNCTION treadle.find_workflow(p_id uuid, OUT id uuid, OUT has_ended boolean, OUT has_plan boolean) IS 'For enqueue_with_options(): the workflow with this id, or the one that this job is a part of. It cannot end before the transaction does. Null for id: there is none. has_ended: it has ended already. has_plan: it still has to add jobs by itself.';
 
-COMMENT ON FUNCTION treadle.finish_step(p_id uuid, p_position integer, p_name character varying, p_result jsonb, p_lease bigint, p_worker_id character varying) IS 'Records that a step of a job is finished, with its result. Returns false if the claim is lost.';
+COMMENT ON FUNCTION treadle.finish_step(p_id uuid, p_position integer, p_name character varying, p_result jsonb, p_lease bigint, p_worker_id character varying) IS 'Records that a step of a job is finished, with its result. Returns false if the claim is lost. Calling it twice, as after a lost reply, records it once.';
 
 COMMENT ON FUNCTION treadle.flag_counting() IS 'The bit of jobs.flags that says: when this job ends, job_ended() counts it for its workflow.';
 
@@ -457,39 +459,39 @@ COMMENT ON FUNCTION treadle.flag_workflow() IS 'The bit of jobs.flags that says:
 
 COMMENT ON FUNCTION treadle.forget_limit(p_name character varying) IS 'Deletes what belongs to a limit that was deleted.';
 
-COMMENT ON FUNCTION treadle.forget_limit_keys(p_now timestamp with time zone) IS 'Deletes keys of limits that no job uses any more.';
+COMMENT ON FUNCTION treadle.forget_limit_keys(p_now timestamp with time zone) IS 'A part of tick(): deletes the keys of limits that no job uses any more, of a sample.';
 
-COMMENT ON FUNCTION treadle.forget_other_server() IS 'Removes the transaction ids that come from the dump of another server.';
+COMMENT ON FUNCTION treadle.forget_other_server() IS 'Removes the transaction ids that come from the dump of another server: they mean nothing here. A tick from the future shows that such a dump was restored.';
 
-COMMENT ON FUNCTION treadle.forget_ticks(p_oldest treadle.ticks) IS 'Deletes ticks and floors that no running transaction needs.';
+COMMENT ON FUNCTION treadle.forget_ticks(p_oldest treadle.ticks) IS 'A part of tick(): deletes ticks and floors that no running transaction needs. p_oldest is the newest tick that is older than every running transaction.';
 
-COMMENT ON FUNCTION treadle.free_waiting(p_ids uuid[]) IS 'Lets jobs run that waited for others.';
+COMMENT ON FUNCTION treadle.free_waiting(p_ids uuid[]) IS 'Lets jobs run that waited for others, whose rows are locked. They are due from now on, one after the other, in the order of their ids; and get the results that are their arguments. Those of jobs that did not complete are null.';
 
-COMMENT ON FUNCTION treadle.group_errors(p_lag interval, p_limit integer, p_late interval, p_pause interval) IS 'Counts the attempts that failed since the last call by job type, exception and message, in "treadle".error_groups. Returns how many, and whether there are more. Workers call it every few seconds.';
+COMMENT ON FUNCTION treadle.group_errors(p_lag interval, p_limit integer, p_late interval, p_pause interval) IS 'Counts the attempts that failed since the last call by job type, exception and message, in "treadle".error_groups. Returns how many, and whether there are more. Workers call it every few seconds, in place of counting when a job fails: the cost is that of the failures, and a job that completes costs nothing.';
 
-COMMENT ON FUNCTION treadle.group_errors_between(p_from timestamp with time zone, p_to timestamp with time zone, p_limit integer, p_most integer, OUT counted integer, OUT reached timestamp with time zone) IS 'Counts failed attempts of a span of time by group, p_limit at most. Returns how many were not counted before, and up to when it came.';
+COMMENT ON FUNCTION treadle.group_errors_between(p_from timestamp with time zone, p_to timestamp with time zone, p_limit integer, p_most integer, OUT counted integer, OUT reached timestamp with time zone) IS 'Counts the failed attempts of a span of time, by group, that are not counted yet. Returns how many, and up to when: all of the span, or less if more than p_limit attempts failed in it.';
 
 COMMENT ON FUNCTION treadle.has_attempts_left(p_attempts integer, p_max_attempts integer) IS 'Whether a job may be attempted again.';
 
 COMMENT ON FUNCTION treadle.has_digits(p_id uuid, p_digits text) IS 'Whether an id begins or ends with these digits.';
 
-COMMENT ON FUNCTION treadle.has_payload_index(p_path text[]) IS 'Whether an index for searches by this path in payloads exists.';
+COMMENT ON FUNCTION treadle.has_payload_index(p_path text[]) IS 'Whether an index for searches by this path in payloads exists and may be used.';
 
-COMMENT ON FUNCTION treadle.has_room(p_name character varying, p_key character varying, p_now timestamp with time zone) IS 'Whether a limit has room for one more job.';
+COMMENT ON FUNCTION treadle.has_room(p_name character varying, p_key character varying, p_now timestamp with time zone) IS 'Whether a limit has room for one more job. Without a lock: the room may be gone when a claim looks. If there is no such limit any more, there is room.';
 
-COMMENT ON FUNCTION treadle.has_values(p_data jsonb, p_conditions jsonb) IS 'Whether a payload has all of these values, for find_jobs().';
+COMMENT ON FUNCTION treadle.has_values(p_data jsonb, p_conditions jsonb) IS 'Whether a payload has all of these values, for find_jobs(). p_conditions is an array such as [{"path": ["order"], "value": "ORD-1999"}, {"path": ["note"]}]. Without a value, there must be any.';
 
 COMMENT ON FUNCTION treadle.heartbeat(p_worker_id character varying) IS 'Records that a worker is alive. Its jobs are not stale while it calls this often enough.';
 
 COMMENT ON FUNCTION treadle.hold_slots(p_now timestamp with time zone, p_ids uuid[], p_lanes treadle.lane[], p_limited integer[], p_limits integer[], p_names character varying[], p_keys character varying[], p_room integer[]) IS 'Adds claimed jobs to those that use their limits.';
 
-COMMENT ON FUNCTION treadle.id_after(p_id uuid, p_earlier uuid) IS 'The new id p_id, or one that is higher than p_earlier if the clock was set back since.';
+COMMENT ON FUNCTION treadle.id_after(p_id uuid, p_earlier uuid) IS 'The new id p_id, or one that is higher than p_earlier if the clock was set back since. The order of jobs with a key is that of their ids, which contain the time. If the clock was set back, a new id would be lower than that of an earlier job. So this continues from the earlier id: its time, and a quarter of a microsecond.';
 
-COMMENT ON FUNCTION treadle.id_at(p_moment timestamp with time zone) IS 'The first id that new_id() could make at this time.';
+COMMENT ON FUNCTION treadle.id_at(p_moment timestamp with time zone) IS 'The first id that new_id() could make at this time: ids begin with their time in milliseconds.';
 
-COMMENT ON FUNCTION treadle.id_digits(p_search text) IS 'The digits of a search text that may be the first or last ones of an id; else null.';
+COMMENT ON FUNCTION treadle.id_digits(p_search text) IS 'The digits of a search text that may be the first or the last ones of an id; null if it cannot be that. Fewer than 8 would also match ids of other jobs by chance.';
 
-COMMENT ON FUNCTION treadle.insert_jobs(p_job treadle.jobs, p_data text[], p_keys character varying[], p_partitions character varying[], p_nths integer[], p_unique character varying[]) IS 'Inserts jobs, except those whose unique key another job has.';
+COMMENT ON FUNCTION treadle.insert_jobs(p_job treadle.jobs, p_data text[], p_keys character varying[], p_partitions character varying[], p_nths integer[], p_unique character varying[]) IS 'Inserts jobs, all but those of enqueue(). p_job has what they have in common; p_nths says which elements of p_data are meant, and p_unique has a unique key for each of them, if they have one. Without unique keys, returns the ids in the order of the list. Jobs whose unique key another job has are left out; if that one is just being added, this waits for its transaction.';
 
 CREATE SEQUENCE treadle.awaited
     START WITH 0
@@ -498,21 +500,23 @@ CREATE SEQUENCE treadle.awaited
     NO MAXVALUE
     CACHE 1;
 
-COMMENT ON FUNCTION treadle.is_awaited() IS 'Whether a session waits for jobs to finish: see request_notifications().';
+COMMENT ON FUNCTION treadle.is_awaited() IS 'Whether a session waits for jobs to finish: see request_notifications(). The planner inlines this function. It reads the sequence without a query: every end of a job asks.';
 
 COMMENT ON FUNCTION treadle.is_blocked_by_key(p_holds smallint) IS 'Whether a job waits for an earlier job with the same key.';
 
 COMMENT ON FUNCTION treadle.is_claimable(p_status character varying, p_holds smallint, p_attempts integer, p_max_attempts integer) IS 'Whether a worker may claim a job once it is due: it is pending, nothing blocks it, and it has attempts left.';
 
-COMMENT ON FUNCTION treadle.is_head_of_key(p_key character varying, p_id uuid) IS 'Whether a job is the next to run of those with its key.';
+COMMENT ON FUNCTION treadle.is_head_of_key(p_key character varying, p_id uuid) IS 'Whether a job is the next to run of those with its key: no job with the key runs, and none that waits for its turn is older. Blocked jobs do not count: they are younger, or were enqueued in a transaction that overlapped with this one (see decision 6).';
 
-COMMENT ON FUNCTION treadle.is_in_lane(p_queue character varying, p_job_type character varying, p_priority integer, p_partition character varying, p_lane treadle.lane) IS 'Whether a job, or a row of lanes, with this queue, job type, priority and partition belongs to a lane.';
+COMMENT ON FUNCTION treadle.is_in_lane(p_queue character varying, p_job_type character varying, p_priority integer, p_partition character varying, p_lane treadle.lane) IS 'Whether a job, or a row of lanes, with this queue, job type, priority and partition belongs to a lane. What identifies a lane is the type "treadle".lane; jobs, lanes and floors have its fields as columns. The planner inlines this function, and each comparison becomes a condition of that index.';
+
+COMMENT ON FUNCTION treadle.is_listed(p_dormant_xid xid8, p_limit_name character varying) IS 'Whether claims find the jobs that arrive in a lane without another row of it: it is active, or waits for a limit.';
 
 COMMENT ON FUNCTION treadle.is_muted(p_muted_at timestamp with time zone, p_muted_until timestamp with time zone) IS 'Whether a group of errors is muted now.';
 
 COMMENT ON FUNCTION treadle.is_read_committed() IS 'Whether the transaction is READ COMMITTED: only then does each of its statements see what other transactions have just committed.';
 
-COMMENT ON FUNCTION treadle.is_satisfied(p_needs character varying, p_outcome character varying) IS 'Whether a job that has ended like this is what another one waits for.';
+COMMENT ON FUNCTION treadle.is_satisfied(p_needs character varying, p_outcome character varying) IS 'Whether a job that has ended like this is what another one waits for. p_outcome as outcome_of() returns it; null for a job that was deleted.';
 
 COMMENT ON FUNCTION treadle.is_waiting(p_status character varying, p_holds smallint) IS 'Whether a job waits for other jobs.';
 
@@ -523,23 +527,23 @@ CREATE SEQUENCE treadle.watched
     NO MAXVALUE
     CACHE 1;
 
-COMMENT ON FUNCTION treadle.is_watched() IS 'Whether a session watches events and progress of jobs: see request_notifications().';
+COMMENT ON FUNCTION treadle.is_watched() IS 'Whether a session watches events and progress of jobs: see request_notifications(). The planner inlines this function. It reads the sequence without a query: every report of a worker asks.';
 
 COMMENT ON FUNCTION treadle.job_ended() IS 'Trigger: when a job has ended, was given back, retried or deleted, does what follows for its limits, its workflow, jobs that wait for it and its key.';
 
-COMMENT ON FUNCTION treadle.job_events(p_id uuid, p_number integer, p_lease bigint, p_phase integer, p_limit integer) IS 'The events of a job after a position, with its transitions among them, in order.';
+COMMENT ON FUNCTION treadle.job_events(p_id uuid, p_number integer, p_lease bigint, p_phase integer, p_limit integer) IS 'The events of a job after a position, in order, with the transitions of the job among them. Transitions are derived from the other tables; no row is written for them.';
 
-COMMENT ON FUNCTION treadle.job_status(p_id uuid) IS 'The status of a job as of now; null if there is none.';
+COMMENT ON FUNCTION treadle.job_status(p_id uuid) IS 'The status of a job as of now; null if there is none. A volatile function sees what was committed while the statement that calls it waited for the job''s row.';
 
-COMMENT ON FUNCTION treadle.jobs_ahead(p_id uuid, p_limit integer) IS 'How many jobs the live workers that serve this one would claim before it: in its lane, in other lanes of its priority, in lanes of higher priority; p_limit + 1 at most in all.';
+COMMENT ON FUNCTION treadle.jobs_ahead(p_id uuid, p_limit integer) IS 'How many jobs the live workers that serve this one would claim before it, if it were claimable now: in its own lane, in the other lanes of its priority, and in lanes of higher priority. Counting stops one past p_limit in all.';
 
-COMMENT ON FUNCTION treadle.keep_depth(p_status character varying, p_lane treadle.lane, p_starts_at timestamp with time zone, p_jobs bigint, p_counted_at timestamp with time zone, p_always boolean) IS 'Writes how many jobs a segment of a lane, or of a finished status, has.';
+COMMENT ON FUNCTION treadle.keep_depth(p_status character varying, p_lane treadle.lane, p_starts_at timestamp with time zone, p_jobs bigint, p_counted_at timestamp with time zone, p_always boolean) IS 'Writes how many jobs a segment of a lane, or of a finished status, has. A part of count_segments(). What has not changed is written only every 10 seconds, unless p_always: while a snapshot is open, PostgreSQL cannot remove the former versions of the row.';
 
-COMMENT ON FUNCTION treadle.keep_logs(p_worker_id character varying, p_ids uuid[], p_leases bigint[], p_owners integer[], p_sequences integer[], p_levels integer[], p_loggers text[], p_messages text[], p_ages double precision[], p_head integer, p_tail integer) IS 'Writes the log lines of a worker''s jobs, fenced by their lease numbers, and keeps the first and the last lines of each job. Returns the ids of the jobs that were accepted.';
+COMMENT ON FUNCTION treadle.keep_logs(p_worker_id character varying, p_ids uuid[], p_leases bigint[], p_owners integer[], p_sequences integer[], p_levels integer[], p_loggers text[], p_messages text[], p_ages double precision[], p_head integer, p_tail integer) IS 'Writes the log lines of a worker''s jobs, fenced by their lease numbers. Of each job the first p_head and the last p_tail lines are kept. Returns the ids of the jobs that were accepted.';
 
 COMMENT ON FUNCTION treadle.keep_worker() IS 'Trigger: keeps the row of a worker with a lease while it has jobs.';
 
-COMMENT ON FUNCTION treadle.kept_depth(p_status character varying, p_lane treadle.lane) IS 'How many jobs a lane has, or there are of a status that is not pending, as workers counted them last.';
+COMMENT ON FUNCTION treadle.kept_depth(p_status character varying, p_lane treadle.lane) IS 'How many jobs a lane has, or there are of a status that is not pending, as workers counted them last. The planner inlines this function. No row: nobody keeps it. If counted_at is null, not all of them were counted yet.';
 
 COMMENT ON FUNCTION treadle.key_rank(p_status character varying, p_holds smallint) IS 'The rank of an unfinished job among those with its key: 0 running, 1 next to run, 2 blocked.';
 
@@ -555,7 +559,7 @@ COMMENT ON FUNCTION treadle.lanes_in_turn(p_job_types character varying[], p_que
 
 COMMENT ON FUNCTION treadle.lanes_to_display(p_safe treadle.ticks, p_limit integer) IS 'The lanes that were used last, and where to start to count their jobs.';
 
-COMMENT ON FUNCTION treadle.lanes_with_room(p_job_types character varying[], p_queues character varying[], p_now timestamp with time zone) IS 'The parked lanes of these job types whose limits may have room now.';
+COMMENT ON FUNCTION treadle.lanes_with_room(p_job_types character varying[], p_queues character varying[], p_now timestamp with time zone) IS 'The dormant lanes of these job types whose limits may have room now.';
 
 COMMENT ON FUNCTION treadle.limit_key(p_per character varying, p_partition character varying) IS 'The value of a part of a partition; empty if it has none.';
 
@@ -563,29 +567,25 @@ COMMENT ON FUNCTION treadle.limit_lanes(p_name character varying, p_per characte
 
 COMMENT ON FUNCTION treadle.limit_room(p_name character varying, p_key character varying, p_wanted bigint, p_now timestamp with time zone) IS 'What is in force for a key of a limit, which jobs use it, and how much room it has.';
 
-COMMENT ON FUNCTION treadle.limit_state(p_name character varying, p_key character varying, p_weight integer, p_now timestamp with time zone, OUT kind character varying, OUT amount integer, OUT period interval, OUT burst integer, OUT in_use bigint, OUT running bigint, OUT available integer, OUT opens_at timestamp with time zone, OUT frees_at timestamp with time zone, OUT for_key boolean, OUT changed_by text, OUT changed_at timestamp with time zone) IS 'How much of a limit is in use for a key, and when the next job may start.';
+COMMENT ON FUNCTION treadle.limit_state(p_name character varying, p_key character varying, p_weight integer, p_now timestamp with time zone, OUT kind character varying, OUT amount integer, OUT period interval, OUT burst integer, OUT in_use bigint, OUT running bigint, OUT available integer, OUT opens_at timestamp with time zone, OUT frees_at timestamp with time zone, OUT for_key boolean, OUT changed_by text, OUT changed_at timestamp with time zone) IS 'How much of a limit is in use, and when the next job of weight p_weight may start: for find_limits() and treadle why. With p_key null, only the values that hold for every key. Nothing is locked.';
 
-COMMENT ON FUNCTION treadle.limit_statuses(p_names character varying[], p_keys character varying[]) IS 'What is in force for limits and their keys, what is in use, when the next job may start, and how many wait.';
+COMMENT ON FUNCTION treadle.limit_statuses(p_names character varying[], p_keys character varying[]) IS 'The state of limits, and of fairness and aging, for display: of p_names, each for the element of p_keys (see limit_state()), those that jobs wait for first. The jobs that wait are counted up to an equal share of c_budget, counted_to: a row whose number equals it has at least that many. The settings fix the plan, as in find_lanes.sql.';
 
-COMMENT ON FUNCTION treadle.limits_and_settings() IS 'The limits, and the fairness and aging of job types, with the names that operators use.';
+COMMENT ON FUNCTION treadle.limits_and_settings() IS 'What operators see and change under a name: limits, and the fairness and aging of job types. Jobs of the given types have a setting; of limits, limit_targets says that. The planner inlines this function.';
 
-COMMENT ON FUNCTION treadle.limits_of(p_queue character varying, p_job_type character varying, p_partition character varying) IS 'The limits of a lane, or of a job, that decide when it starts, each with the value of its "per".';
-
-COMMENT ON FUNCTION treadle.limits_with_room(p_now timestamp with time zone, p_until timestamp with time zone) IS 'The limits for which lanes are parked and that may have room by p_until, and when.';
+COMMENT ON FUNCTION treadle.limits_of(p_queue character varying, p_job_type character varying, p_partition character varying) IS 'The limits of a lane, or of a job, that decide when it starts, each with the value of its "per". The planner inlines this function.';
 
 COMMENT ON FUNCTION treadle.lock_claimed(p_worker_id character varying, p_ids uuid[], p_leases bigint[]) IS 'Locks those of the jobs that are still claimed by the worker under these lease numbers, and returns their ids.';
 
 COMMENT ON FUNCTION treadle.lock_limit_keys(p_names character varying[], p_keys character varying[], p_wait boolean) IS 'Locks the rows of these limits, as far as no other claim has locked them, and says which.';
 
-COMMENT ON FUNCTION treadle.lock_limits(p_now timestamp with time zone, p_lanes treadle.lane[], p_wait boolean, INOUT shares integer[], OUT lanes integer[], OUT limits integer[], OUT names character varying[], OUT keys character varying[], OUT room integer[], OUT enough boolean) IS 'Locks the limits of these lanes, and says how many jobs of each they allow at most. Parks lanes that must wait.';
+COMMENT ON FUNCTION treadle.lock_limits(p_now timestamp with time zone, p_lanes treadle.lane[], p_wait boolean, INOUT shares integer[], OUT lanes integer[], OUT limits integer[], OUT names character varying[], OUT keys character varying[], OUT room integer[], OUT enough boolean) IS 'Locks the limits of these lanes, and says how many jobs of each they allow at most. Makes lanes dormant that must wait.';
 
-COMMENT ON FUNCTION treadle.lock_unblocked(p_key character varying) IS 'Locks a job with this key that is unfinished and not blocked, without waiting. Returns whether there is one.';
+COMMENT ON FUNCTION treadle.lock_unblocked(p_key character varying) IS 'Locks a job with this key that is unfinished and not blocked, without waiting. Returns whether there is one. A part of confirm_blocked(): the transaction that finishes the locked job waits for this one.';
 
-COMMENT ON FUNCTION treadle.lowest_lanes(p_job_types character varying[], p_queues character varying[]) IS 'Some lanes of each of the lowest priorities of these job types.';
+COMMENT ON FUNCTION treadle.make_dormant(p_ids bigint[], p_now timestamp with time zone) IS 'Makes those of these lanes dormant that have had no due jobs for some time.';
 
-COMMENT ON FUNCTION treadle.make_idle(p_ids bigint[], p_now timestamp with time zone) IS 'Makes those of these lanes idle that have had no due jobs for some time.';
-
-COMMENT ON FUNCTION treadle.make_room(p_job_type character varying, p_queue character varying, p_priority integer, p_partitions character varying[], p_added uuid[]) IS 'Whether so many jobs may be enqueued; drops the oldest if max_pending says so.';
+COMMENT ON FUNCTION treadle.make_room(p_job_type character varying, p_queue character varying, p_priority integer, p_partitions character varying[], p_added uuid[]) IS 'Whether jobs with these partitions may be enqueued, as far as max_pending is concerned. Where the oldest jobs are to be dropped, it drops them. Jobs of a higher priority are not dropped.';
 
 COMMENT ON FUNCTION treadle.mark_claimed(p_worker_id character varying, p_now timestamp with time zone, p_places tid[], p_keyed boolean, p_flags smallint) IS 'Marks rows that a claim has locked as claimed, and returns them.';
 
@@ -593,31 +593,29 @@ COMMENT ON FUNCTION treadle.move_due_jobs(p_from timestamp with time zone, p_see
 
 COMMENT ON FUNCTION treadle.move_epoch() IS 'Trigger: tells sessions that a lane is no longer active.';
 
-COMMENT ON FUNCTION treadle.move_to_partitions(p_job_type character varying) IS 'Gives jobs of a type that have no partition the one that their limits need, 10,000 at most. Returns how many.';
+COMMENT ON FUNCTION treadle.move_to_partitions(p_job_type character varying) IS 'After a limit was added: gives jobs of a type that have no partition the one that their limits need, 10,000 at most. Returns how many. Those that are left count as jobs without a value, until this is called again (every minute, if the limit is declared in code) or they are claimed.';
 
-COMMENT ON FUNCTION treadle.mute_errors(p_group_id integer, p_muted boolean, p_for interval, p_until_new_version boolean, p_actor text, p_reason text) IS 'Mutes a group of errors, until it is unmuted, for p_for, or until a new version fails; with p_muted false, unmutes it. Returns done, unchanged or missing.';
+COMMENT ON FUNCTION treadle.mute_errors(p_group_id integer, p_muted boolean, p_for interval, p_until_new_version boolean, p_actor text, p_reason text) IS 'Mutes a group of errors, or with p_muted false ends that. A muted group is still counted and shown, but is no alarm. It lasts until somebody ends it, or for p_for, or until a version of the application fails that has not failed in this group and does not run yet. Returns done; unchanged, if it is not muted; or missing, if there is no such group.';
 
-COMMENT ON FUNCTION treadle.newest_of_key(p_key character varying) IS 'The highest id of the unfinished jobs with this key.';
+COMMENT ON FUNCTION treadle.newest_of_key(p_key character varying) IS 'The highest id of the unfinished jobs with this key. One look-up in idx_jobs_key per rank: see key_rank().';
 
 COMMENT ON FUNCTION treadle.next_due(p_job_types character varying[], p_queues character varying[], p_sure boolean, p_answered bigint, p_known treadle.known_lanes) IS 'For a worker that found no job: from now on it is notified of new ones. Returns the seconds until the next job of these types is due (0 or less: now), null if there is none.';
 
-COMMENT ON FUNCTION treadle.next_idle(p_job_types character varying[], p_queues character varying[]) IS 'When the first job of an idle lane of these job types is due.';
-
 COMMENT ON FUNCTION treadle.next_opening(p_job_types character varying[], p_queues character varying[]) IS 'When a limit may have room for the first job of these types that waits for it.';
+
+COMMENT ON FUNCTION treadle.next_wake(p_job_types character varying[], p_queues character varying[]) IS 'When a dormant lane of these job types wakes.';
 
 COMMENT ON FUNCTION treadle.next_work(p_worker_id character varying, p_job_types character varying[], p_queues character varying[], p_declared character varying[]) IS 'For a worker that sleeps: the seconds until there is something to do (0 or less: now), such as a job, a schedule that is due or a job that expires; null: nothing is known. It writes nothing.';
 
-COMMENT ON FUNCTION treadle.normalise_error(p_error text, p_worker_id text, OUT exception text, OUT message text) IS 'The class of the exception and the message of an error, in which numbers, ids, strings, paths and times are replaced. Errors for which it returns the same are one group.';
+COMMENT ON FUNCTION treadle.normalise_error(p_error text, p_worker_id text, OUT exception text, OUT message text) IS 'Splits the text of an error into the class of the exception and the message, and replaces what differs from one failure to the next: two messages that differ in an id are one group.';
 
 COMMENT ON FUNCTION treadle.note_clock_jump(p_before timestamp with time zone, p_after timestamp with time zone) IS 'Notes that the server''s clock shows p_after where it should show p_before. Returns false if that was noted already.';
 
-COMMENT ON FUNCTION treadle.note_completed_members(p_ids uuid[]) IS 'Notes for the counts of workflows that these of their jobs have completed.';
-
-COMMENT ON FUNCTION treadle.note_dependency_check(p_ids uuid[], p_ended boolean, p_past uuid, p_later boolean) IS 'Decides at commit, or later, what these jobs wait for; or, if they have ended, what that means for those that wait for them.';
+COMMENT ON FUNCTION treadle.note_dependency_check(p_ids uuid[], p_ended boolean, p_past uuid, p_later boolean) IS 'Decides at commit, or later, what these jobs wait for; or, if they have ended, what that means for those that wait for them. In several rows, so that each is decided in a short time.';
 
 COMMENT ON FUNCTION treadle.note_lane_change() IS 'Trigger: at commit, notes that a claim may have more lanes to search, or fewer.';
 
-COMMENT ON FUNCTION treadle.note_member_change(p_id uuid, p_old character varying, p_new character varying) IS 'Notes for the counts of a workflow that one of its jobs has ended, or was retried.';
+COMMENT ON FUNCTION treadle.note_member_changes(p_ids uuid[], p_old character varying, p_new character varying) IS 'Notes for the counts of workflows that these of their jobs have ended, or were retried: one row for each workflow. p_old and p_new as outcome_of() returns them; null for jobs that were deleted before they ended.';
 
 COMMENT ON FUNCTION treadle.note_openings(p_lanes treadle.lane[]) IS 'Notes that the limits of jobs that have ended may have room.';
 
@@ -625,65 +623,61 @@ COMMENT ON FUNCTION treadle.notify_at_commit() IS 'Trigger: at commit, notifies 
 
 COMMENT ON FUNCTION treadle.oldest_of_lanes(p_lanes treadle.lane_range[], p_due timestamp with time zone, p_wanted integer, p_lockers xid[], OUT picked treadle.lane_range[], OUT shares integer[], OUT jobs integer, OUT per_lane integer) IS 'Which of these lanes have the oldest jobs, from when on, and how many.';
 
-COMMENT ON FUNCTION treadle.operate(p_action character varying, p_ids uuid[], p_actor text, p_reason text, p_priority integer, p_act uuid, p_continues boolean) IS 'Changes jobs for an operator (retry, cancel, delete, run_now, priority), with a row in the audit for each. Returns the outcome for each job (done, unfit, busy, missing, repeated) and the status that it had.';
+COMMENT ON FUNCTION treadle.operate(p_action character varying, p_ids uuid[], p_actor text, p_reason text, p_priority integer, p_act uuid, p_continues boolean) IS 'Changes jobs for an operator: retry, cancel, delete, run_now or priority. Each change writes a row of the audit in the same transaction. Returns the outcome for each job, and the status that it had.';
 
-COMMENT ON FUNCTION treadle.operate_schedule(p_action character varying, p_name character varying, p_actor text, p_reason text) IS 'Pauses, resumes, runs or deletes a schedule. Returns done, unchanged, missing, or declared (in code).';
+COMMENT ON FUNCTION treadle.operate_schedule(p_action character varying, p_name character varying, p_actor text, p_reason text) IS 'Changes a schedule for an operator: pause, resume, run (enqueue a job now, besides its times) or delete. Returns done; unchanged, if it is paused already, or not paused; missing, if there is no such schedule; or declared: remove it from the code, or pause it.';
 
 COMMENT ON FUNCTION treadle.outcome_of(p_status character varying, p_flags smallint) IS 'The status of a job; skipped if it was cancelled because it was not needed.';
 
-COMMENT ON FUNCTION treadle.park_lanes(p_now timestamp with time zone, p_lanes treadle.lane[], p_names character varying[], p_keys character varying[], p_opens timestamp with time zone[]) IS 'Parks lanes whose jobs wait for a limit.';
-
 COMMENT ON FUNCTION treadle.partition_of(p_parts character varying[], p_data jsonb, p_given jsonb) IS 'The partition of a job: the values of these arguments, or those that are given instead.';
 
-COMMENT ON FUNCTION treadle.partition_parts(p_job_type character varying, p_queue character varying) IS 'By which arguments the limits and the fairness of a job type and queue tell jobs apart; null if they have none.';
+COMMENT ON FUNCTION treadle.partition_parts(p_job_type character varying, p_queue character varying) IS 'By which arguments the limits and the fairness of a job type and queue tell jobs apart; null if they have none. An empty table is read without touching a page.';
 
-COMMENT ON FUNCTION treadle.partitions_of(p_job_type character varying, p_queue character varying, p_data text[], p_given text[]) IS 'The partitions of jobs that are to be enqueued, if they have any.';
+COMMENT ON FUNCTION treadle.partitions_of(p_job_type character varying, p_queue character varying, p_data text[], p_given text[]) IS 'The partitions of jobs that are to be enqueued, one for each of p_data; null if no limit or fairness is for these jobs, and no partition is given.';
 
 COMMENT ON FUNCTION treadle.pause(p_job_type character varying, p_queue character varying, p_actor text, p_reason text) IS 'Stops claims of this job type in this queue (null: any). Claimed jobs continue. Returns false if it was paused already.';
-
-COMMENT ON FUNCTION treadle.pick_fairly(p_fair character varying[], p_now timestamp with time zone, p_lockers xid[], p_wanted integer, p_head integer, p_lanes treadle.lane_range[], OUT picked treadle.lane_range[], OUT shares integer[], OUT jobs integer) IS 'Which lanes a claim takes jobs from, and how many of each, if lanes take turns.';
 
 COMMENT ON FUNCTION treadle.prepare_job() IS 'Trigger: sets run_at of a job inserted without one, blocks a job behind an earlier one with its key, and sets finished_at.';
 
 COMMENT ON FUNCTION treadle.prepare_lanes(p_job_types character varying[], p_sure boolean) IS 'Makes sure that a search of the active lanes of these job types finds every job. Returns p_safe for safe_floor().';
 
-COMMENT ON FUNCTION treadle.prune_error_groups(p_keep interval, p_limit integer) IS 'Deletes groups of errors that were not seen for p_keep. Returns how many. Workers call it every minute.';
+COMMENT ON FUNCTION treadle.prune_error_groups(p_keep interval, p_limit integer) IS 'Deletes groups of errors that were not seen for p_keep. Returns how many. Workers call it every minute. It deletes at most p_limit rows of grouped_errors; later calls delete the rest.';
 
-COMMENT ON FUNCTION treadle.prune_jobs(p_status character varying, p_age interval, p_limit integer, p_after timestamp with time zone, OUT pruned integer, OUT reached timestamp with time zone) IS 'Deletes up to p_limit jobs that finished with p_status more than p_age ago. With p_after null, goes on where the last such call stopped. Returns how many, and the time that it reached.';
+COMMENT ON FUNCTION treadle.prune_jobs(p_status character varying, p_age interval, p_limit integer, p_after timestamp with time zone, OUT pruned integer, OUT reached timestamp with time zone) IS 'Deletes up to p_limit jobs that finished with p_status more than p_age ago. With p_after null, goes on where the last such call stopped. Returns how many, and the time that it reached: pass it as p_after of the next call, so that that call skips the dead index entries of this one.';
 
 COMMENT ON FUNCTION treadle.prune_schedules(p_limit integer) IS 'Deletes schedules that were retired a month ago, and the record of times that are a month old. Returns the number of times.';
 
 COMMENT ON FUNCTION treadle.prune_unique_periods(p_limit integer) IS 'Forgets the periods of unique keys that are over. Returns how many.';
 
-COMMENT ON FUNCTION treadle.put_schedule(p_name character varying, p_job_type character varying, p_expression character varying, p_data jsonb, p_timezone character varying, p_options jsonb, p_exists boolean, p_actor text, p_reason text) IS 'Adds or changes a schedule. Workers enqueue its jobs. Returns done, exists, missing, or declared (in code).';
+COMMENT ON FUNCTION treadle.put_schedule(p_name character varying, p_job_type character varying, p_expression character varying, p_data jsonb, p_timezone character varying, p_options jsonb, p_exists boolean, p_actor text, p_reason text) IS 'Adds a schedule, or changes one that was added with this function. Workers enqueue its jobs. Returns done, exists, missing, or declared (in code).';
 
 COMMENT ON FUNCTION treadle.raise_floors(p_now timestamp with time zone, p_running xid[], p_lanes treadle.lane_range[]) IS 'Raises the floors of these lanes to their first jobs.';
 
-COMMENT ON FUNCTION treadle.recent_lockers() IS 'The transactions that may currently have locked a row; an estimate for claims.';
+COMMENT ON FUNCTION treadle.recent_lockers() IS 'The transactions that may currently have locked a row: those that the snapshot lists as running, and the next ids, because a snapshot does not list the newest transactions. The current transaction is left out: it may have locked jobs that did not fit into a limit. (In SQL, it would be planned again in every transaction.)';
 
-COMMENT ON FUNCTION treadle.record_event(p_id uuid, p_name character varying, p_data jsonb, p_lease bigint, p_worker_id character varying) IS 'Adds an event to a job, with the next number. Returns false if the claim is lost or there is no such job.';
+COMMENT ON FUNCTION treadle.record_event(p_id uuid, p_name character varying, p_data jsonb, p_lease bigint, p_worker_id character varying) IS 'Adds an event to a job, with the next number: from its worker (with the lease number), or from any session (without). Returns false if the claim is lost or there is no such job.';
 
-COMMENT ON FUNCTION treadle.record_events(p_worker_id character varying, p_ids uuid[], p_leases bigint[], p_owners integer[], p_sequences integer[], p_names character varying[], p_data text[], p_ages double precision[]) IS 'Writes the events of a worker''s handlers, fenced by their lease numbers. Returns the ids of the jobs that were accepted.';
+COMMENT ON FUNCTION treadle.record_events(p_worker_id character varying, p_ids uuid[], p_leases bigint[], p_owners integer[], p_sequences integer[], p_names character varying[], p_data text[], p_ages double precision[]) IS 'Writes the events of a worker''s handlers, of many jobs in one statement, each fenced by its lease number. p_owners says to which of the jobs an event belongs. Returns the ids of the jobs that were accepted.';
 
 COMMENT ON FUNCTION treadle.recount_workflow(p_id uuid) IS 'Counts the jobs of a workflow again, after they were changed while triggers were off. Returns false if there is no such workflow.';
 
-COMMENT ON FUNCTION treadle.recover_lost_workers(p_crash_limit integer, p_now timestamp with time zone, p_watched interval) IS 'Gives back the jobs of workers whose lease has expired, and returns them. One call at a time does the work.';
+COMMENT ON FUNCTION treadle.recover_lost_workers(p_crash_limit integer, p_now timestamp with time zone, p_watched interval) IS 'Gives back the jobs of workers whose lease has expired, and returns them. One call at a time does the work. Workers without a lease, which send heartbeats by hand, are left to recover_stale_jobs().';
 
-COMMENT ON FUNCTION treadle.recover_stale_jobs(p_timeout interval, p_now timestamp with time zone) IS 'Gives back the jobs of workers that sent no heartbeat for p_timeout; those without attempts left fail. Returns how many.';
+COMMENT ON FUNCTION treadle.recover_stale_jobs(p_timeout interval, p_now timestamp with time zone) IS 'Gives back the jobs of workers that sent neither a heartbeat (workers.seen_at) nor a report about the job (jobs.seen_at) for p_timeout; those without attempts left fail. Returns how many.';
 
-COMMENT ON FUNCTION treadle.recover_unregistered(p_timeout interval, p_crash_limit integer, p_now timestamp with time zone) IS 'Gives back the jobs of clients that are not registered and gave no sign for p_timeout, and returns them.';
+COMMENT ON FUNCTION treadle.recover_unregistered(p_timeout interval, p_crash_limit integer, p_now timestamp with time zone) IS 'Gives back the jobs of clients that are not registered as workers, if there was no sign of them for p_timeout: neither the claim itself, nor a start, nor progress. Such a client may still be working, so the time is long, and workers call this once a minute. recover_stale_jobs() is for whoever knows a shorter time. It is also what finds the jobs of a worker whose row is missing after a restore.';
 
 COMMENT ON FUNCTION treadle.recover_worker(p_worker_id character varying, p_reason text, p_crashed uuid[], p_overdue uuid[], p_crash_limit integer, p_keep boolean) IS 'Gives back the jobs that a dead worker had claimed: p_crashed count as crashed (null: those that were running count as lost), p_overdue as failed attempts, the rest as neither. Returns the jobs with their new status.';
 
 COMMENT ON FUNCTION treadle.register_lanes() IS 'Trigger: lists the lanes of inserted jobs.';
 
-COMMENT ON FUNCTION treadle.register_worker(p_worker_id character varying, p_lease interval, p_job_types character varying[], p_queues character varying[], p_concurrency integer, p_host text, p_pid integer, p_version text, p_process_types character varying[], p_children integer) IS 'Registers a worker that starts, and gives back the jobs of an earlier one of this name. If it does not renew its lease within p_lease, other workers get its jobs.';
+COMMENT ON FUNCTION treadle.register_worker(p_worker_id character varying, p_lease interval, p_job_types character varying[], p_queues character varying[], p_concurrency integer, p_host text, p_pid integer, p_version text, p_process_types character varying[], p_children integer) IS 'Registers a worker that starts, and gives back the jobs of an earlier one of this name, which the new one does not know. If it does not renew its lease within p_lease, other workers get its jobs. The same process (host and pid) may register again, and keeps its jobs.';
 
-COMMENT ON FUNCTION treadle.release_job(p_id uuid, p_delay interval, p_lease bigint, p_worker_id character varying) IS 'Gives a claimed job back without using an attempt: to its old place, or due after p_delay. Returns false if the claim is lost.';
+COMMENT ON FUNCTION treadle.release_job(p_id uuid, p_delay interval, p_lease bigint, p_worker_id character varying) IS 'Gives a claimed job back without using an attempt: to its old place, or due after p_delay. Returns false if the claim is lost. Checks the fence, then ends the attempt as settle_jobs() does.';
 
 COMMENT ON FUNCTION treadle.renew_workers(p_worker_ids character varying[], p_lease interval, p_asleep boolean) IS 'Renews the leases of workers; call it again before p_lease has passed. p_asleep: they claim nothing before the next call.';
 
-COMMENT ON FUNCTION treadle.reopen_limit(p_name character varying) IS 'After a limit was changed: lanes that are parked for it are searched again.';
+COMMENT ON FUNCTION treadle.reopen_limit(p_name character varying) IS 'After a limit was changed: lanes that wait for it are searched again.';
 
 COMMENT ON FUNCTION treadle.report_progress(p_id uuid, p_progress integer, p_stage character varying, p_lease bigint, p_worker_id character varying) IS 'Records the progress (0 to 100) and the stage of a running job; null leaves a value as it is. Returns false if the claim is lost.';
 
@@ -737,77 +731,79 @@ COMMENT ON FUNCTION treadle.results_for(p_id uuid) IS 'The arguments of a job th
 
 COMMENT ON FUNCTION treadle.resume(p_job_type character varying, p_queue character varying, p_actor text, p_reason text) IS 'Ends the pause with exactly this job type and queue (null: any). Returns false if there is no such pause.';
 
-COMMENT ON FUNCTION treadle.retry_delay(p_attempts integer) IS 'The default delay before a job is retried after p_attempts attempts.';
+COMMENT ON FUNCTION treadle.retry_delay(p_attempts integer) IS 'The default delay before a job is retried after p_attempts attempts. Exponential: 1 s, doubled with each attempt, at most 1 h, with 50 % jitter, so that jobs that failed together are not retried together.';
 
 COMMENT ON FUNCTION treadle.retry_job(p_id uuid) IS 'Runs a finished job again, with at least one more attempt. Returns false if it has not finished.';
 
-COMMENT ON FUNCTION treadle.retry_workflow(p_id uuid) IS 'Retries the jobs of a workflow that failed or were cancelled; the rest goes on. Returns how many.';
+COMMENT ON FUNCTION treadle.retry_workflow(p_id uuid) IS 'Retries the jobs of a workflow that failed, or were cancelled by somebody (a workflow among them itself, if it has none yet); those that were stopped because of them follow by themselves. Returns how many.';
 
-COMMENT ON FUNCTION treadle.roll_up_workflow(p_id uuid, p_since timestamp with time zone) IS 'Adds what has changed to the counts of a workflow, and returns it.';
+COMMENT ON FUNCTION treadle.review_limits(p_now timestamp with time zone, p_names character varying[], p_keys character varying[]) IS 'Wakes lanes whose limit had an opening that no claim has used, and notes which of the limits named here have room.';
 
-COMMENT ON FUNCTION treadle.roll_up_workflows(p_since timestamp with time zone) IS 'Adds up what has changed in workflows since then, and reports their progress.';
+COMMENT ON FUNCTION treadle.roll_up_workflow(p_id uuid, p_since timestamp with time zone) IS 'Adds what has changed to the counts of a workflow, and returns it. The row of the workflow is locked by the caller. What was noted before p_since is left: an open snapshot may keep what was deleted there, and it would be read each time.';
 
-COMMENT ON FUNCTION treadle.running_transactions() IS 'The transactions that may have locked a row.';
+COMMENT ON FUNCTION treadle.roll_up_workflows(p_since timestamp with time zone) IS 'Adds up what has changed in workflows since then, and reports their progress. A part of ticks. What is older than p_since was left because somebody had locked the workflow, or was committed late.';
+
+COMMENT ON FUNCTION treadle.running_transactions() IS 'The transactions that were running when the snapshot was taken. A claim leaves out the rows that they have locked while it reads, which is cheaper than trying each lock. That is only a guess, because xmax may be the id of something else.';
 
 COMMENT ON FUNCTION treadle.safe_floor(p_lane treadle.lane, p_safe treadle.ticks) IS 'A floor below which no transaction that saw the tick p_safe has placed a job; null: every job must be searched.';
 
-COMMENT ON FUNCTION treadle.safe_tick(p_snapshot pg_snapshot) IS 'A tick such that every transaction that has ended since the last tick has seen what was visible to it.';
+COMMENT ON FUNCTION treadle.safe_tick(p_snapshot pg_snapshot) IS 'A tick such that every transaction that has ended since the last tick has seen what was visible to it. For a search that must not miss a job that was committed late: see safe_floor().';
 
 COMMENT ON FUNCTION treadle.save_checkpoint(p_id uuid, p_checkpoint jsonb, p_lease bigint, p_worker_id character varying) IS 'Saves the checkpoint of a job for its next attempt. Returns false if the claim is lost.';
 
-COMMENT ON FUNCTION treadle.send_notification(p_kind text, p_payload text) IS 'Sends a notification on channel(p_kind), if that is possible.';
+COMMENT ON FUNCTION treadle.send_notification(p_kind text, p_payload text) IS 'Sends a notification on channel(p_kind), unless this session has switched them off (set "treadle".notify = off, for transactions that must not contain a NOTIFY), or the server''s queue of notifications is almost full, because some session listens and does not read: then the transaction could not commit. Notifications are hints; nothing depends on them.';
 
 COMMENT ON FUNCTION treadle.send_signal(p_id uuid, p_name character varying, p_value jsonb, p_actor text) IS 'Sends a signal to a workflow: the step that waits for it completes, with the value as its result. Returns taken, too late or unknown.';
 
-COMMENT ON FUNCTION treadle.serving_workers(p_queue character varying, p_job_type character varying, p_now timestamp with time zone) IS 'The live workers that claim jobs of this type in this queue, the job types that share slots with it, and how many slots there are.';
+COMMENT ON FUNCTION treadle.serving_workers(p_queue character varying, p_job_type character varying, p_now timestamp with time zone) IS 'The live workers with a lease that would claim a job of this type in this queue, the job types that share slots with it, and how many slots there are.';
 
-COMMENT ON FUNCTION treadle.set_concurrency(p_worker_id character varying, p_concurrency integer, p_actor text, p_reason text) IS 'Changes how many jobs a live worker runs at once, until it ends (null: as many as it was started with; 0: it claims nothing). Returns done, unchanged, missing or unsupported.';
+COMMENT ON FUNCTION treadle.set_concurrency(p_worker_id character varying, p_concurrency integer, p_actor text, p_reason text) IS 'Changes how many jobs a live worker runs at once, until the worker ends. Null: as many as it was started with. With 0 it claims nothing. Returns done; unchanged, if it is so already; missing, if there is no live worker of this name; or unsupported, if it registered no number.';
 
 COMMENT ON FUNCTION treadle.set_limit(p_name character varying, p_amount integer, p_period interval, p_burst integer, p_key character varying, p_per character varying, p_job_type character varying, p_queue character varying, p_actor text, p_reason text) IS 'Changes a limit at run time (p_amount null: no limit; 0: nothing runs), for one value of its "per" (p_key) or for all; with a job type or queue, adds it. Returns false if there is no such limit.';
 
-COMMENT ON FUNCTION treadle.set_partitions(p_ids uuid[]) IS 'Gives pending jobs the partition that their limits need. Returns how many were changed.';
+COMMENT ON FUNCTION treadle.set_partitions(p_ids uuid[]) IS 'Gives pending jobs the partition that their limits need, if they were inserted by hand, or before there was a limit. Returns how many were changed.';
 
-COMMENT ON FUNCTION treadle.set_paused(p_paused boolean, p_job_type character varying, p_queue character varying, p_actor text, p_reason text) IS 'Pauses or resumes a job type, a queue, or both. Returns false if nothing changed.';
+COMMENT ON FUNCTION treadle.settle_jobs(p_worker_id character varying, p_ids uuid[], p_leases bigint[], p_outcomes character varying[], p_errors text[], p_tracebacks text[], p_delays double precision[], p_seconds double precision[], p_crash_limit integer, p_limited_for character varying[]) IS 'Ends attempts that did not complete, many in one statement, each fenced by its lease number and worker. Returns the jobs that were accepted, with their new status.';
 
-COMMENT ON FUNCTION treadle.settle_jobs(p_worker_id character varying, p_ids uuid[], p_leases bigint[], p_outcomes character varying[], p_errors text[], p_tracebacks text[], p_delays double precision[], p_seconds double precision[], p_crash_limit integer, p_limited_for character varying[]) IS 'Ends attempts that did not complete (retry, failed, cancelled, released, crashed, lost), each fenced by its lease number and worker. Returns the jobs that were accepted, with their new status.';
+COMMENT ON FUNCTION treadle.settle_waiting(p_ids uuid[], p_past uuid) IS 'Frees or stops jobs that wait for others and whose rows the caller has locked, or watches the next that they wait for. Those that they wait for have ended up to p_past, in the order of ids; null: this is not known.';
 
-COMMENT ON FUNCTION treadle.settle_waiting(p_ids uuid[], p_past uuid) IS 'Frees or stops jobs that wait for others, or watches the next that they wait for.';
+COMMENT ON FUNCTION treadle.settle_workflows(p_ids uuid[], p_past uuid) IS 'Decides about workflows whose rows in jobs the caller has locked: they begin, end, or watch another of their jobs.';
 
-COMMENT ON FUNCTION treadle.settle_workflows(p_ids uuid[], p_past uuid) IS 'Lets workflows begin or end, or watches another of their jobs.';
-
-COMMENT ON FUNCTION treadle.slots_in_use(p_jobs uuid[], p_leases bigint[], p_weights integer[]) IS 'Those of the listed jobs that are still claimed or running under the same lease.';
+COMMENT ON FUNCTION treadle.slots_in_use(p_jobs uuid[], p_leases bigint[], p_weights integer[]) IS 'Those of the listed jobs that are still claimed or running under the same lease. The planner inlines this function. The limit of 1 keeps it from turning the subquery into a join that would read all jobs; and only the primary key matches: see complete_jobs.sql.';
 
 COMMENT ON FUNCTION treadle.start_job(p_id uuid, p_lease bigint, p_worker_id character varying) IS 'Marks a claimed job as running. Returns false if the claim is lost.';
 
-COMMENT ON FUNCTION treadle.start_jobs(p_worker_id character varying, p_ids uuid[], p_leases bigint[], p_seconds double precision[], p_progress integer[], p_stages character varying[], p_paces text[]) IS 'Marks claimed jobs as running for p_seconds, with this progress, stage and pace (null: unchanged). Returns the ids that were accepted.';
+COMMENT ON FUNCTION treadle.start_jobs(p_worker_id character varying, p_ids uuid[], p_leases bigint[], p_seconds double precision[], p_progress integer[], p_stages character varying[], p_paces text[]) IS 'Marks claimed jobs as running for p_seconds, with this progress, stage and pace (null: unchanged). Returns the ids that were accepted; the claims of the others are lost.';
 
-COMMENT ON FUNCTION treadle.stop_waiting(p_ids uuid[], p_causes uuid[]) IS 'Cancels jobs that wait for jobs that have not ended as they need it.';
+COMMENT ON FUNCTION treadle.stop_waiting(p_ids uuid[], p_causes uuid[]) IS 'Cancels jobs whose rows are locked, and that wait for jobs that have not ended as they need it. If such a job was itself stopped, the reason names the one that was the cause. They stay held: whoever retries one makes it wait again.';
 
-COMMENT ON FUNCTION treadle.sum_minutes(p_reached timestamp with time zone) IS 'Sums the minutes that are complete in "treadle".spans. count_minutes() calls it.';
+COMMENT ON FUNCTION treadle.sum_counts(p_histograms jsonb) IS 'Adds histograms, which are a JSON list of lists. A shorter one is of a version with fewer buckets, or has no counts.';
+
+COMMENT ON FUNCTION treadle.sum_minutes(p_reached timestamp with time zone) IS 'For count_minutes(): sums the minutes that are complete in "treadle".spans, for charts of hours and days. p_reached: nothing will be added to minutes before this time.';
 
 COMMENT ON FUNCTION treadle.sweep_stored(p_grace interval, p_limit integer, p_parts integer, OUT swept integer, OUT more boolean, OUT files uuid[], OUT places text[]) IS 'Removes stored objects that no job uses and that were not written to for p_grace, in small steps. Returns how many, whether there is more to do, and the files to remove elsewhere.';
 
-COMMENT ON FUNCTION treadle.taken_slots(p_ids uuid[], p_lanes treadle.lane[], p_limited integer[], p_limits integer[]) IS 'Which limits the claimed jobs use.';
+COMMENT ON FUNCTION treadle.taken_slots(p_ids uuid[], p_lanes treadle.lane[], p_limited integer[], p_limits integer[]) IS 'Which limits the claimed jobs use: for hold_slots(). The lanes that they are from have numbers, and so have the limits; p_limited and p_limits say which lane has which limit.';
 
 COMMENT ON FUNCTION treadle.tick(p_interval interval) IS 'Maintains the lanes; workers call it about every 0.5 s. Returns how many lanes it changed, 0 if another tick was just made.';
 
-COMMENT ON FUNCTION treadle.tick_is_fresh() IS 'Whether the last tick is recent enough to trust the floors of the lanes.';
+COMMENT ON FUNCTION treadle.tick_is_fresh() IS 'Whether a tick has searched for late commits below the floors within the last 0.8 s. If not, a search makes a tick, or starts at a floor that is safe: see prepare_lanes(). (A tick from the future was made before the clock was set back.)';
 
 COMMENT ON FUNCTION treadle.time_buckets() IS 'The upper bounds of the histograms of waiting and run times, in seconds.';
 
-COMMENT ON FUNCTION treadle.unblock_next(p_id uuid, p_key character varying) IS 'When a job with a key has ended: unblocks the oldest blocked job of the key.';
+COMMENT ON FUNCTION treadle.unblock_next(p_id uuid, p_key character varying) IS 'A job with this key has ended: unblocks the oldest blocked job of the key.';
 
-COMMENT ON FUNCTION treadle.unlocked_lanes(p_lockers xid[], p_lanes treadle.lane_range[]) IS 'Those of these lanes whose limits no other claim seems to have locked.';
+COMMENT ON FUNCTION treadle.use_stored(p_job_ids uuid[], p_stored_ids uuid[]) IS 'Records that existing jobs use stored objects: those that a handler stores, and those that its result refers to. Returns the objects that do not exist; no use is recorded for them.';
 
-COMMENT ON FUNCTION treadle.unpark_lanes(p_now timestamp with time zone) IS 'Makes parked lanes active again whose limit had an opening, and looks whether other limits have room.';
+COMMENT ON FUNCTION treadle.wait_for_limits(p_now timestamp with time zone, p_lanes treadle.lane[], p_names character varying[], p_keys character varying[], p_opens timestamp with time zone[]) IS 'Makes lanes dormant whose jobs wait for a limit.';
 
-COMMENT ON FUNCTION treadle.use_stored(p_job_ids uuid[], p_stored_ids uuid[]) IS 'Records that each of these jobs uses the stored object beside it until the job is deleted. Returns the objects that do not exist.';
+COMMENT ON FUNCTION treadle.wake_lanes(p_now timestamp with time zone, p_names character varying[], p_keys character varying[], p_most bigint[]) IS 'Makes some of the lanes active that wait for these limits.';
 
 COMMENT ON FUNCTION treadle.wake_workers(p_due timestamp with time zone, p_now boolean) IS 'Notifies an idle worker of a job that is due at p_due: when this transaction commits, or with p_now in this call.';
 
-COMMENT ON FUNCTION treadle.watch_member(p_id uuid, p_past uuid) IS 'Watches one of the jobs of a workflow that have not ended.';
+COMMENT ON FUNCTION treadle.watch_member(p_id uuid, p_past uuid) IS 'Watches one of the jobs of a workflow that have not ended: marks it, so that whoever ends it comes back to the workflow.';
 
-COMMENT ON FUNCTION treadle.why_skipped(p_id uuid) IS 'Why none of the jobs of a workflow was needed; null if one was, or if it has none.';
+COMMENT ON FUNCTION treadle.why_skipped(p_id uuid) IS 'Why none of the jobs of a workflow was needed: the reason of the last; null if one was, or if it has none.';
 
 CREATE TABLE treadle.audit (
     id bigint NOT NULL,
@@ -1198,7 +1194,7 @@ CREATE SEQUENCE treadle.lane_epoch
     NO MAXVALUE
     CACHE 1;
 
-COMMENT ON SEQUENCE treadle.lane_epoch IS 'Moves whenever a lane becomes idle or is deleted: what a session has seen before that, it looks up again.';
+COMMENT ON SEQUENCE treadle.lane_epoch IS 'Moves whenever a lane becomes dormant or is deleted: what a session has seen before that, it looks up again.';
 
 CREATE TABLE treadle.lanes (
     id bigint NOT NULL,
@@ -1206,12 +1202,12 @@ CREATE TABLE treadle.lanes (
     job_type character varying(50) NOT NULL,
     priority integer NOT NULL,
     partition character varying(500) DEFAULT ''::character varying NOT NULL COLLATE pg_catalog."C",
-    opened_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    idle_xid xid8,
-    next_run_at timestamp with time zone,
-    parked_name character varying(100),
-    parked_key character varying(200) COLLATE pg_catalog."C",
-    parked_at timestamp with time zone,
+    changed_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    dormant_xid xid8,
+    wakes_at timestamp with time zone,
+    limit_name character varying(100),
+    limit_key character varying(200) COLLATE pg_catalog."C",
+    CONSTRAINT dormant_for_limit CHECK (((limit_name IS NULL) OR ((dormant_xid IS NOT NULL) AND (limit_key IS NOT NULL)))),
     CONSTRAINT valid_partition CHECK ((((partition)::text = ''::text) OR (jsonb_typeof((partition)::jsonb) = 'object'::text)))
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='50', autovacuum_vacuum_cost_delay='0');
@@ -1220,24 +1216,23 @@ ALTER TABLE ONLY treadle.lanes ALTER COLUMN queue SET STATISTICS 0;
 ALTER TABLE ONLY treadle.lanes ALTER COLUMN job_type SET STATISTICS 0;
 ALTER TABLE ONLY treadle.lanes ALTER COLUMN priority SET STATISTICS 0;
 ALTER TABLE ONLY treadle.lanes ALTER COLUMN partition SET STATISTICS 0;
-ALTER TABLE ONLY treadle.lanes ALTER COLUMN opened_at SET STATISTICS 0;
-ALTER TABLE ONLY treadle.lanes ALTER COLUMN idle_xid SET STATISTICS 0;
-ALTER TABLE ONLY treadle.lanes ALTER COLUMN next_run_at SET STATISTICS 0;
-ALTER TABLE ONLY treadle.lanes ALTER COLUMN parked_name SET STATISTICS 0;
-ALTER TABLE ONLY treadle.lanes ALTER COLUMN parked_key SET STATISTICS 0;
-ALTER TABLE ONLY treadle.lanes ALTER COLUMN parked_at SET STATISTICS 0;
+ALTER TABLE ONLY treadle.lanes ALTER COLUMN changed_at SET STATISTICS 0;
+ALTER TABLE ONLY treadle.lanes ALTER COLUMN dormant_xid SET STATISTICS 0;
+ALTER TABLE ONLY treadle.lanes ALTER COLUMN wakes_at SET STATISTICS 0;
+ALTER TABLE ONLY treadle.lanes ALTER COLUMN limit_name SET STATISTICS 0;
+ALTER TABLE ONLY treadle.lanes ALTER COLUMN limit_key SET STATISTICS 0;
 
 COMMENT ON TABLE treadle.lanes IS 'The lanes (queue, job type, priority, partition) that have or had jobs. A lane is listed more than once until the next tick.';
 
-COMMENT ON COLUMN treadle.lanes.idle_xid IS 'The tick that made the lane idle; null: the lane is active. Claims search active lanes only.';
+COMMENT ON COLUMN treadle.lanes.changed_at IS 'When the lane last became active or dormant.';
 
-COMMENT ON COLUMN treadle.lanes.next_run_at IS 'When the first job of an idle lane is due; the lane becomes active before that.';
+COMMENT ON COLUMN treadle.lanes.dormant_xid IS 'The transaction that made the lane dormant: claims do not search it until its first job is due, a job arrives, or its limit has room. Null: it is active.';
 
-COMMENT ON COLUMN treadle.lanes.parked_name IS 'The limit that the jobs of this lane wait for. Claims do not search the lane, unless the limit may have room: see limit_openings.';
+COMMENT ON COLUMN treadle.lanes.wakes_at IS 'When the first job of a dormant lane is due; the lane becomes active before that.';
 
-COMMENT ON COLUMN treadle.lanes.parked_key IS 'And the value of its "per".';
+COMMENT ON COLUMN treadle.lanes.limit_name IS 'The limit that a dormant lane waits for. Claims search it when the limit may have room: see limit_openings.';
 
-COMMENT ON COLUMN treadle.lanes.parked_at IS 'When it was parked last.';
+COMMENT ON COLUMN treadle.lanes.limit_key IS 'And the value of its "per".';
 
 ALTER TABLE treadle.lanes ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME treadle.lanes_id_seq
@@ -1312,7 +1307,7 @@ ALTER TABLE ONLY treadle.limit_openings ALTER COLUMN id SET STATISTICS 0;
 ALTER TABLE ONLY treadle.limit_openings ALTER COLUMN name SET STATISTICS 0;
 ALTER TABLE ONLY treadle.limit_openings ALTER COLUMN key SET STATISTICS 0;
 
-COMMENT ON TABLE treadle.limit_openings IS 'When a limit that lanes are parked for may have room.';
+COMMENT ON TABLE treadle.limit_openings IS 'When a limit that lanes wait for may have room.';
 
 ALTER TABLE treadle.limit_openings ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME treadle.limit_openings_id_seq
@@ -1405,13 +1400,13 @@ COMMENT ON TABLE treadle.logs IS 'What handlers logged: the first and the last l
 CREATE TABLE treadle.member_changes (
     id bigint NOT NULL,
     workflow_id uuid NOT NULL,
-    noted_at timestamp with time zone NOT NULL,
-    jobs integer NOT NULL,
-    completed integer NOT NULL,
-    failed integer NOT NULL,
-    cancelled integer NOT NULL,
-    work bigint NOT NULL,
-    done bigint NOT NULL
+    noted_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    jobs integer DEFAULT 0 NOT NULL,
+    completed integer DEFAULT 0 NOT NULL,
+    failed integer DEFAULT 0 NOT NULL,
+    cancelled integer DEFAULT 0 NOT NULL,
+    work bigint DEFAULT 0 NOT NULL,
+    done bigint DEFAULT 0 NOT NULL
 )
 WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='10000', autovacuum_vacuum_cost_delay='0');
 
@@ -1999,30 +1994,22 @@ CREATE UNIQUE INDEX idx_jobs_unique ON treadle.jobs USING btree (unique_key, job
 
 CREATE INDEX idx_jobs_worker ON treadle.jobs USING btree (worker_id) WHERE ((status)::text = ANY ((ARRAY['claimed'::character varying, 'running'::character varying])::text[]));
 
-CREATE INDEX idx_lanes_active ON treadle.lanes USING btree (job_type, priority DESC, ((id + 0))) WHERE ((idle_xid IS NULL) AND (parked_name IS NULL));
+CREATE INDEX idx_lanes_active ON treadle.lanes USING btree (job_type, priority DESC, ((id + 0))) WHERE (dormant_xid IS NULL);
 ALTER INDEX treadle.idx_lanes_active ALTER COLUMN 3 SET STATISTICS 0;
 
-CREATE INDEX idx_lanes_active_queue ON treadle.lanes USING btree (job_type, queue, priority DESC, ((id + 0))) WHERE ((idle_xid IS NULL) AND (parked_name IS NULL));
+CREATE INDEX idx_lanes_active_queue ON treadle.lanes USING btree (job_type, queue, priority DESC, ((id + 0))) WHERE (dormant_xid IS NULL);
 ALTER INDEX treadle.idx_lanes_active_queue ALTER COLUMN 4 SET STATISTICS 0;
 
-CREATE INDEX idx_lanes_due ON treadle.lanes USING btree (next_run_at) WHERE (next_run_at IS NOT NULL);
+CREATE INDEX idx_lanes_dormant ON treadle.lanes USING btree (dormant_xid) WHERE ((dormant_xid IS NOT NULL) AND (limit_name IS NULL));
 
-CREATE INDEX idx_lanes_due_type ON treadle.lanes USING btree (job_type, next_run_at) WHERE (next_run_at IS NOT NULL);
+CREATE INDEX idx_lanes_limit ON treadle.lanes USING btree (limit_name, limit_key, job_type, priority DESC, ((id + 0))) WHERE (limit_name IS NOT NULL);
+ALTER INDEX treadle.idx_lanes_limit ALTER COLUMN 5 SET STATISTICS 0;
 
-CREATE INDEX idx_lanes_idle ON treadle.lanes USING btree (idle_xid) WHERE (idle_xid IS NOT NULL);
-
-CREATE INDEX idx_lanes_listed ON treadle.lanes USING btree (id) WHERE (idle_xid IS NULL);
-
-CREATE INDEX idx_lanes_parked ON treadle.lanes USING btree (parked_name, parked_key, job_type, priority DESC, ((id + 0))) WHERE (parked_name IS NOT NULL);
-ALTER INDEX treadle.idx_lanes_parked ALTER COLUMN 5 SET STATISTICS 0;
-
-CREATE INDEX idx_lanes_parked_at ON treadle.lanes USING btree (parked_at) WHERE (parked_name IS NOT NULL);
-
-CREATE INDEX idx_lanes_parked_id ON treadle.lanes USING btree (id) WHERE (parked_name IS NOT NULL);
+CREATE INDEX idx_lanes_listed ON treadle.lanes USING btree (id) WHERE ((dormant_xid IS NULL) OR (limit_name IS NOT NULL));
 
 CREATE INDEX idx_lanes_type ON treadle.lanes USING btree (job_type, queue, priority, partition);
 
-CREATE INDEX idx_lanes_unused ON treadle.lanes USING btree (idle_xid) WHERE ((idle_xid IS NOT NULL) AND (next_run_at IS NULL));
+CREATE INDEX idx_lanes_wakes ON treadle.lanes USING btree (wakes_at, dormant_xid) WHERE ((dormant_xid IS NOT NULL) AND (limit_name IS NULL));
 
 CREATE INDEX idx_limit_keys_changed ON treadle.limit_keys USING btree (name, key) WHERE (changed_by IS NOT NULL);
 
@@ -2060,13 +2047,13 @@ CREATE TRIGGER job_ended AFTER UPDATE OF status ON treadle.jobs FOR EACH ROW WHE
 
 CREATE TRIGGER keep_worker BEFORE DELETE ON treadle.workers FOR EACH ROW WHEN ((old.lease IS NOT NULL)) EXECUTE FUNCTION treadle.keep_worker();
 
-CREATE TRIGGER lane_deleted AFTER DELETE ON treadle.lanes FOR EACH ROW WHEN ((old.idle_xid IS NULL)) EXECUTE FUNCTION treadle.move_epoch();
+CREATE TRIGGER lane_deleted AFTER DELETE ON treadle.lanes FOR EACH ROW WHEN (((old.dormant_xid IS NULL) OR (old.limit_name IS NOT NULL))) EXECUTE FUNCTION treadle.move_epoch();
 
-CREATE TRIGGER lane_idle AFTER UPDATE OF idle_xid ON treadle.lanes FOR EACH ROW WHEN (((old.idle_xid IS NULL) AND (new.idle_xid IS NOT NULL))) EXECUTE FUNCTION treadle.move_epoch();
+CREATE TRIGGER lane_idle AFTER UPDATE OF dormant_xid, limit_name ON treadle.lanes FOR EACH ROW WHEN ((((old.dormant_xid IS NULL) OR (old.limit_name IS NOT NULL)) AND (new.dormant_xid IS NOT NULL) AND (new.limit_name IS NULL))) EXECUTE FUNCTION treadle.move_epoch();
 
 CREATE TRIGGER lanes_truncated AFTER TRUNCATE ON treadle.lanes FOR EACH STATEMENT EXECUTE FUNCTION treadle.move_epoch();
 
-CREATE CONSTRAINT TRIGGER note_active_lane AFTER INSERT OR UPDATE ON treadle.lanes DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((new.idle_xid IS NULL) AND (new.parked_name IS NULL))) EXECUTE FUNCTION treadle.note_lane_change();
+CREATE CONSTRAINT TRIGGER note_active_lane AFTER INSERT OR UPDATE ON treadle.lanes DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.dormant_xid IS NULL)) EXECUTE FUNCTION treadle.note_lane_change();
 
 CREATE CONSTRAINT TRIGGER note_limit AFTER INSERT OR DELETE ON treadle.limit_targets DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION treadle.note_lane_change();
 

@@ -330,10 +330,10 @@ comment on type treadle.lane_range is 'The jobs of a lane that are due at start 
 create type treadle.known_lanes as (
     lanes     treadle.lane_range[],
     limited   boolean,
-    next_idle timestamptz
+    next_wake timestamptz
 );
 
-comment on type treadle.known_lanes is 'What a session keeps between its searches: the lanes to read, whether there are limits, and when an idle lane is due. See find_known_lanes().';
+comment on type treadle.known_lanes is 'What a session keeps between its searches: the lanes to read, whether there are limits, and when a dormant lane wakes. See find_known_lanes().';
 
 -- Transactions that add jobs to a lane only append rows, without a unique constraint: its check would wait for open
 -- transactions of others. The tick merges rows of the same lane.
@@ -343,15 +343,15 @@ create table treadle.lanes (
     job_type    varchar(50) not null,
     priority    int not null,
     partition   varchar(500) collate "C" not null default '',
-    opened_at   timestamptz not null default clock_timestamp(),
-    idle_xid    xid8,
-    next_run_at timestamptz,
-    parked_name varchar(100),
-    parked_key  varchar(200) collate "C",
-    parked_at   timestamptz,
+    changed_at  timestamptz not null default clock_timestamp(),
+    dormant_xid xid8,
+    wakes_at    timestamptz,
+    limit_name  varchar(100),
+    limit_key   varchar(200) collate "C",
 
     -- The triggers prepare_job and check_identity check that of a job: a CHECK would be parsed for each statement.
-    constraint valid_partition check (partition = '' or jsonb_typeof(partition::jsonb) = 'object')
+    constraint valid_partition check (partition = '' or jsonb_typeof(partition::jsonb) = 'object'),
+    constraint dormant_for_limit check (limit_name is null or dormant_xid is not null and limit_key is not null)
 ) with (
     fillfactor = 50,
     autovacuum_vacuum_scale_factor = 0,
@@ -360,57 +360,43 @@ create table treadle.lanes (
 );
 
 comment on table treadle.lanes is 'The lanes (queue, job type, priority, partition) that have or had jobs. A lane is listed more than once until the next tick.';
-comment on column treadle.lanes.idle_xid is 'The tick that made the lane idle; null: the lane is active. Claims search active lanes only.';
-comment on column treadle.lanes.next_run_at is 'When the first job of an idle lane is due; the lane becomes active before that.';
-comment on column treadle.lanes.parked_name is 'The limit that the jobs of this lane wait for. Claims do not search the lane, unless the limit may have room: see limit_openings.';
-comment on column treadle.lanes.parked_key is 'And the value of its "per".';
-comment on column treadle.lanes.parked_at is 'When it was parked last.';
+comment on column treadle.lanes.changed_at is 'When the lane last became active or dormant.';
+comment on column treadle.lanes.dormant_xid is 'The transaction that made the lane dormant: claims do not search it until its first job is due, a job arrives, or its limit has room. Null: it is active.';
+comment on column treadle.lanes.wakes_at is 'When the first job of a dormant lane is due; the lane becomes active before that.';
+comment on column treadle.lanes.limit_name is 'The limit that a dormant lane waits for. Claims search it when the limit may have room: see limit_openings.';
+comment on column treadle.lanes.limit_key is 'And the value of its "per".';
 
 -- Serves whoever looks for one lane, such as register_lanes, and lists of lanes.
 create index idx_lanes_type on treadle.lanes (job_type, queue, priority, partition);
 
 -- Serve claims: the active lanes in the order in which they are needed, for workers of all queues, and for workers of some. (An
 -- expression, because the planner would use the primary key for a range of ids, and read the lanes of all job types.)
-create index idx_lanes_active on treadle.lanes (job_type, priority desc, (id + 0))
-    where idle_xid is null and parked_name is null;
+create index idx_lanes_active on treadle.lanes (job_type, priority desc, (id + 0)) where dormant_xid is null;
 alter index treadle.idx_lanes_active alter column 3 set statistics 0;
 
-create index idx_lanes_active_queue on treadle.lanes (job_type, queue, priority desc, (id + 0))
-    where idle_xid is null and parked_name is null;
+create index idx_lanes_active_queue on treadle.lanes (job_type, queue, priority desc, (id + 0)) where dormant_xid is null;
 alter index treadle.idx_lanes_active_queue alter column 4 set statistics 0;
 
--- Serves the tick: all lanes that are not idle, parked ones included.
-create index idx_lanes_listed on treadle.lanes (id) where idle_xid is null;
+-- Serves the tick, which examines some lanes in turn. As is_listed().
+create index idx_lanes_listed on treadle.lanes (id) where dormant_xid is null or limit_name is not null;
 
--- Serves the tick: lanes that became idle while transactions ran that may not have seen it.
-create index idx_lanes_idle on treadle.lanes (idle_xid) where idle_xid is not null;
+-- Serves the tick: lanes that became dormant while transactions ran that may not have seen it.
+create index idx_lanes_dormant on treadle.lanes (dormant_xid) where dormant_xid is not null and limit_name is null;
 
--- Serves delete_unused_lanes.
-create index idx_lanes_unused on treadle.lanes (idle_xid) where idle_xid is not null and next_run_at is null;
+-- Serves the tick and next_wake: dormant lanes whose first job is due soon; and delete_unused_lanes: those without any.
+create index idx_lanes_wakes on treadle.lanes (wakes_at, dormant_xid) where dormant_xid is not null and limit_name is null;
 
--- Serves the tick: idle lanes that become active soon.
-create index idx_lanes_due on treadle.lanes (next_run_at) where next_run_at is not null;
-
--- Serves next_due and next_work: the same for the job types of a worker.
-create index idx_lanes_due_type on treadle.lanes (job_type, next_run_at) where next_run_at is not null;
-
--- Serves unpark_lanes, which examines some parked lanes from a random one on.
-create index idx_lanes_parked_id on treadle.lanes (id) where parked_name is not null;
-
--- Serves limits_with_room: the lanes that were parked last.
-create index idx_lanes_parked_at on treadle.lanes (parked_at) where parked_name is not null;
-
--- Serves lanes_with_room, a claim from the lanes of a limit that may have room, and find_limits.
-create index idx_lanes_parked on treadle.lanes (parked_name, parked_key, job_type, priority desc, (id + 0))
-    where parked_name is not null;
-alter index treadle.idx_lanes_parked alter column 5 set statistics 0;
+-- Serves claims when a limit may have room: the lanes that wait for it. And find_limits.
+create index idx_lanes_limit on treadle.lanes (limit_name, limit_key, job_type, priority desc, (id + 0))
+    where limit_name is not null;
+alter index treadle.idx_lanes_limit alter column 5 set statistics 0;
 
 -- Moves whenever a lane is no longer active: see register_lanes.sql. A sequence, because it must be read as it is now, even on an
 -- older snapshot.
 create sequence treadle.lane_epoch no cycle;
 select nextval('treadle.lane_epoch');
 
-comment on sequence treadle.lane_epoch is 'Moves whenever a lane becomes idle or is deleted: what a session has seen before that, it looks up again.';
+comment on sequence treadle.lane_epoch is 'Moves whenever a lane becomes dormant or is deleted: what a session has seen before that, it looks up again.';
 
 -- The newest floor of each lane and as many older ones as running transactions may have seen. Rows are only added and deleted,
 -- and the newest is read first, so rows that an open snapshot keeps from being removed are not in the way. A lane may get two
@@ -446,6 +432,7 @@ create table treadle.ticks (
     look_after     timestamptz not null,
     sweep_after    timestamptz not null,
     swept          treadle.lane,
+    examined       bigint not null default 0,
     set_back_from  timestamptz,
     set_back_seen  xid8,
     set_back_until xid8
@@ -462,6 +449,7 @@ comment on column treadle.ticks.running is 'The older transactions that were run
 comment on column treadle.ticks.look_after is 'When a tick may next read the claimed jobs.';
 comment on column treadle.ticks.sweep_after is 'When a tick may next compare the first job of a lane with its floor.';
 comment on column treadle.ticks.swept is 'The lane for which that was done last.';
+comment on column treadle.ticks.examined is 'The last lane that was examined in turn; 0: the next tick begins with the first.';
 comment on column treadle.ticks.set_back_from is 'The clock before it was last set back: jobs up to this time were due then.';
 comment on column treadle.ticks.set_back_seen is 'The last tick before that.';
 comment on column treadle.ticks.set_back_until is 'Transactions with a lower id may have enqueued jobs by the clock before that.';
@@ -705,7 +693,7 @@ create table treadle.limit_openings (
     autovacuum_vacuum_cost_delay = 0
 );
 
-comment on table treadle.limit_openings is 'When a limit that lanes are parked for may have room.';
+comment on table treadle.limit_openings is 'When a limit that lanes wait for may have room.';
 
 -- Serves whoever looks whether a limit opens soon, and deletes its openings.
 create index idx_limit_openings_key on treadle.limit_openings (name, key, opens_at);
@@ -861,13 +849,13 @@ create index idx_workflows_open on treadle.workflows (id) where is_open;
 create table treadle.member_changes (
     id          bigint generated always as identity primary key,
     workflow_id uuid not null,
-    noted_at    timestamptz not null,
-    jobs        int not null,
-    completed   int not null,
-    failed      int not null,
-    cancelled   int not null,
-    work        bigint not null,
-    done        bigint not null
+    noted_at    timestamptz not null default clock_timestamp(),
+    jobs        int not null default 0,
+    completed   int not null default 0,
+    failed      int not null default 0,
+    cancelled   int not null default 0,
+    work        bigint not null default 0,
+    done        bigint not null default 0
 ) with (
     autovacuum_vacuum_scale_factor = 0,
     autovacuum_vacuum_threshold = 10000,
@@ -1238,7 +1226,7 @@ comment on table treadle.error_meter is 'One row: up to when failed attempts are
 
 
 -- The planner gets no statistics of the small tables that claims and ticks read: these tables change faster than anybody
--- analyzes them, and statistics of another state made claims read all idle lanes. See decision 47. (Expressions in their
+-- analyzes them, and statistics of another state made claims read all dormant lanes. See decision 47. (Expressions in their
 -- indexes have no statistics either: see there.)
 do $$
 declare

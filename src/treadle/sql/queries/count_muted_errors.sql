@@ -1,5 +1,5 @@
--- How many attempts of each job type failed within the last %(seconds)s seconds that belong to muted groups. Of each group the
--- latest 100,000 are counted.
+-- How many attempts of each job type failed within the last %(seconds)s seconds that belong to muted groups. Of each
+-- group the latest 100,000 are counted.
 select known.job_type, sum(failed.number)
 from treadle.error_groups as known
 cross join lateral (

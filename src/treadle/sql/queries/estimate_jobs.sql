@@ -1,4 +1,5 @@
--- About how many jobs have a status (null: how many there are), by the statistics of the table. Null if it was not analyzed.
+-- About how many jobs have a status (null: how many there are), by the statistics of the table. Null if it was not
+-- analyzed.
 select case
     when statistics.reltuples < 0 then null
     when %(status)s::text is null then statistics.reltuples::bigint

@@ -1,7 +1,9 @@
--- The newest acts first, each with the number of its jobs (counted up to 10,001) and the first of them. At most 5,000 acts are
--- examined; reached is the last of them.
+-- The newest acts first, each with the number of its jobs (counted up to 10,001) and the first of them. At most 5,000
+-- acts are examined; reached is the last of them.
 with begun as materialized (
-    select entry.id, entry.at, entry.actor, entry.action, entry.job_id, entry.job_type, entry.queue, entry.reason, entry.details, entry.act
+    select
+        entry.id, entry.at, entry.actor, entry.action, entry.job_id, entry.job_type, entry.queue, entry.reason,
+        entry.details, entry.act
     from treadle.audit as entry
     where entry.begins
       and entry.id < coalesce(%(before)s::bigint, 9223372036854775807)
@@ -35,8 +37,8 @@ found as materialized (
     limit %(limit)s
 )
 select
-    examined.reached, examined.number, found.id, found.at, found.actor, found.action, found.job_id, found.job_type, found.queue,
-    found.reason, found.details::text, found.act, jobs.number, first.jobs
+    examined.reached, examined.number, found.id, found.at, found.actor, found.action, found.job_id, found.job_type,
+    found.queue, found.reason, found.details::text, found.act, jobs.number, first.jobs
 from (select min(begun.id) as reached, count(*) as number from begun) as examined
 left join found on true
 left join lateral (

@@ -1,5 +1,5 @@
--- Jobs that crashed often. There is no index for crashes, but a recovered job returns to its old place at the head of its
--- lane; otherwise it is claimed or has failed.
+-- Jobs that crashed often. There is no index for crashes, but a recovered job returns to its old place at the head of
+-- its lane; otherwise it is claimed or has failed.
 with known as materialized (
     select known.lane, coalesce(bound.floor, '-infinity') as start
     from treadle.safe_tick(pg_current_snapshot()) as safe

@@ -1,5 +1,5 @@
--- The groups of errors that match, with the failures of each of the last hours. The table has some hundred rows for each job type
--- at most, whatever the number of jobs.
+-- The groups of errors that match, with the failures of each of the last hours. The table has some hundred rows for
+-- each job type at most, whatever the number of jobs.
 with matching as materialized (
     select known.*, treadle.is_muted(known.muted_at, known.muted_until) as muted
     from treadle.error_groups as known

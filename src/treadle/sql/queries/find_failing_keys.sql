@@ -1,5 +1,5 @@
--- Heads of keys that fail again and again while others are blocked behind them. Such a job is due soon, runs, or waits at
--- the head of its lane.
+-- Heads of keys that fail again and again while others are blocked behind them. Such a job is due soon, runs, or waits
+-- at the head of its lane.
 with known as materialized (
     select known.lane, coalesce(bound.floor, '-infinity') as start
     from treadle.safe_tick(pg_current_snapshot()) as safe

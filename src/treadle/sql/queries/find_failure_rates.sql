@@ -1,5 +1,5 @@
--- Attempts that completed and that failed, by type: in the last seconds, and in the time before. The newest minutes first, so that
--- the number of rows is bounded however many types and queues there are.
+-- Attempts that completed and that failed, by type: in the last seconds, and in the time before. The newest minutes
+-- first, so that the number of rows is bounded however many types and queues there are.
 select
     counted.job_type,
     sum(counted.completed) filter (where counted.is_recent)::bigint,

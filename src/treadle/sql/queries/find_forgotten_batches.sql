@@ -1,5 +1,7 @@
 -- Open batches all of whose jobs have ended, and since when. Of those that were opened last, at most 1,000 are read.
-select workflow.id, coalesce(last.ended, 0), extract(epoch from now() - coalesce(last.at, job.created_at))::double precision
+select
+    workflow.id, coalesce(last.ended, 0),
+    extract(epoch from now() - coalesce(last.at, job.created_at))::double precision
 from (
     select workflow.id, workflow.jobs, workflow.completed + workflow.failed + workflow.cancelled as ended
     from treadle.workflows as workflow

@@ -3,14 +3,7 @@ select
     extract(epoch from now())::float8,
     node.id,
     node.step,
-    job.job_type,
-    job.status,
-    coalesce(job.is_blocked, false),
-    coalesce(job.progress, 0),
-    job.created,
-    job.started,
-    job.finished,
-    job.title
+    job.*
 from (
     select edge.after_id as id, edge.step
     from treadle.dependencies as edge

@@ -1,5 +1,6 @@
--- For each of the first %(limit)s jobs of a workflow: which jobs it waits for. At most %(edges)s together, and %(each)s for each job;
--- null is no limit. A job that comes later in a workflow usually has a larger id, so the largest are the last ones that are waited for.
+-- For each of the first %(limit)s jobs of a workflow: which jobs it waits for. At most %(edges)s together, and %(each)s
+-- for each job; null is no limit. A job that comes later in a workflow usually has a larger id, so the largest are the
+-- last ones that are waited for.
 select found.job_id, array_agg(found.after_id order by found.after_id)
 from (
     select source.job_id, source.after_id

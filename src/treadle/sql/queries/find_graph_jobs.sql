@@ -2,14 +2,7 @@
 select
     node.id,
     null,
-    job.job_type,
-    job.status,
-    coalesce(job.is_blocked, false),
-    coalesce(job.progress, 0),
-    job.created,
-    job.started,
-    job.finished,
-    job.title
+    job.*
 from unnest(%(ids)s::uuid[]) as node (id)
 left join lateral (
     /* graph_node.sql */

@@ -1,5 +1,5 @@
 -- The first job of each lane that has been due for some time and lies where no claim looks: in a lane that is not listed, or that is
--- idle, or below its floor. Jobs that an open transaction has locked do not count: ticks look for them when it ends. Goes through the
+-- dormant, or below its floor. Jobs that an open transaction has locked do not count: ticks look for them when it ends. Goes through the
 -- lanes of idx_jobs_claimable, as a tick does, for a second at most.
 with recursive locker as materialized (
     select coalesce(array_agg(lock.transactionid), '{}') as xids
@@ -42,7 +42,7 @@ cross join lateral (
     select count(*) > 0 as searched
     from treadle.lanes as known
     where treadle.is_in_lane(known.queue, known.job_type, known.priority, known.partition, due.lane)
-      and known.idle_xid is null
+      and treadle.is_listed(known.dormant_xid, known.limit_name)
 ) as listed
 left join lateral treadle.lane_floor(due.lane) as bound on true
 cross join lateral (

@@ -1,4 +1,5 @@
--- Schedules that are due or have no time yet: the oldest first, along idx_schedules_next. Healthy workers leave none of them.
+-- Schedules that are due or have no time yet: the oldest first, along idx_schedules_next. Healthy workers leave none of
+-- them.
 select
     found.name, found.digest is not null,
     extract(epoch from now() - found.declared_at)::double precision,

@@ -1,4 +1,5 @@
--- Pauses, resumes, deployments and starts of workers in the last %(window)s seconds, the oldest first; at most %(limit)s of each kind, the newest.
+-- Pauses, resumes, deployments and starts of workers in the last %(window)s seconds, the oldest first; at most
+-- %(limit)s of each kind, the newest.
 select mark.at, mark.kind, mark.job_type, mark.queue, mark.by, mark.workers
 from (
     (

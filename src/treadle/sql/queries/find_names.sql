@@ -1,5 +1,6 @@
--- The names of job types, queues and workers, for suggestions. A lane exists for each partition, so the next type and queue
--- are looked up along idx_lanes_type, one step each. Types without a lane are found in the newest rows of minutes.
+-- The names of job types, queues and workers, for suggestions. A lane exists for each partition, so the next type and
+-- queue are looked up along idx_lanes_type, one step each. Types without a lane are found in the newest rows of
+-- minutes.
 with recursive listed (job_type, queue) as (
     (
         select lane.job_type, lane.queue

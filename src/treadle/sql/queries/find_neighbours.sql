@@ -1,6 +1,7 @@
--- The jobs around one job, %(limit)s of each kind: the workflows that it is a part of, the jobs that it waits for, and those that
--- wait for it. A thousand are examined in each direction. Of those that wait for it, these are the oldest and the newest: a workflow
--- was enqueued either before its jobs or after them. Of those that it waits for, the ones that have not ended come first.
+-- The jobs around one job, %(limit)s of each kind: the workflows that it is a part of, the jobs that it waits for, and
+-- those that wait for it. A thousand are examined in each direction. Of those that wait for it, these are the oldest
+-- and the newest: a workflow was enqueued either before its jobs or after them. Of those that it waits for, the ones
+-- that have not ended come first.
 with following as materialized (
     (
         select edge.job_id as id, edge.needs = 'member' as is_workflow, edge.step
@@ -65,14 +66,7 @@ select
         where edge.job_id = (select workflow.id from near as workflow where workflow.kind = 'workflow' limit 1)
           and edge.after_id = node.id
     )),
-    job.job_type,
-    job.status,
-    coalesce(job.is_blocked, false),
-    coalesce(job.progress, 0),
-    job.created,
-    job.started,
-    job.finished,
-    job.title
+    job.*
 from near as node
 left join lateral (
     /* graph_node.sql */

@@ -1,5 +1,5 @@
--- For workflows that are parts of this one: which of its other jobs their jobs wait for. A nested workflow itself waits for nothing but
--- its own jobs. A hundred jobs of each are examined, and 5,000 together, three levels deep.
+-- For workflows that are parts of this one: which of its other jobs their jobs wait for. A nested workflow itself waits
+-- for nothing but its own jobs. A hundred jobs of each are examined, and 5,000 together, three levels deep.
 with recursive part as (
     select nested.id as workflow, nested.id, 0 as depth
     from unnest(%(nested)s::uuid[]) as nested (id)

@@ -1,6 +1,6 @@
--- Of each lane whose first job has been due for some time, the first job that a worker could claim now: not paused, the head
--- of its key, not locked by an open transaction, and not in a lane that waits for a limit. The lanes that have waited longest
--- come first.
+-- Of each lane whose first job has been due for some time, the first job that a worker could claim now: not paused, the
+-- head of its key, not locked by an open transaction, and not in a lane that waits for a limit. The lanes that have
+-- waited longest come first.
 with known as materialized (
     select known.lane, coalesce(bound.floor, '-infinity') as start
     from treadle.safe_tick(pg_current_snapshot()) as safe
@@ -14,9 +14,9 @@ with known as materialized (
     )
       and not exists (
         select
-        from treadle.lanes as parked
-        where treadle.is_in_lane(parked.queue, parked.job_type, parked.priority, parked.partition, known.lane)
-          and parked.parked_name is not null
+        from treadle.lanes as waiting
+        where treadle.is_in_lane(waiting.queue, waiting.job_type, waiting.priority, waiting.partition, known.lane)
+          and waiting.limit_name is not null
     )
     limit 2000
 ),

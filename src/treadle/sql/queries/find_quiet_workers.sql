@@ -1,21 +1,16 @@
--- Live worker processes that have neither claimed nor finished a job for some time, with their slots and the jobs that they
--- have claimed. Clients of other programs, which register no version, claim and start jobs by rules of their own.
+-- Live worker processes that have neither claimed nor finished a job for some time, with their slots and the jobs that
+-- they have claimed. Clients of other programs, which register no version, claim and start jobs by rules of their own.
 with finished as materialized (
-    (
+    select job.worker_id, job.finished_at
+    from unnest(array['completed', 'failed']) as kind (status)
+    cross join lateral (
         select job.worker_id, job.finished_at
         from treadle.jobs as job
-        where job.status = 'completed'
+        where job.status in ('completed', 'failed', 'cancelled')
+          and job.status = kind.status
         order by job.finished_at desc
         limit 500
-    )
-    union all
-    (
-        select job.worker_id, job.finished_at
-        from treadle.jobs as job
-        where job.status = 'failed'
-        order by job.finished_at desc
-        limit 500
-    )
+    ) as job
     union all
     (
         select error.worker_id, error.failed_at

@@ -12,7 +12,8 @@ select
     coalesce(cardinality(worker.process_types), 0) > 0, coalesce(worker.children, 0),
     extract(epoch from worker.lease)::float8,
     worker.stuck_since, worker.stuck_kind, worker.stuck_job, worker.stuck_job_type, worker.stuck_stack,
-    worker.lost_because, worker.jobs_given_back, worker.jobs_failed, clock_timestamp(), worker.stopped_children, worker.asleep_at
+    worker.lost_because, worker.jobs_given_back, worker.jobs_failed, clock_timestamp(), worker.stopped_children,
+    worker.asleep_at
 from treadle.workers as worker
 left join treadle.worker_concurrency as changed on changed.worker_id = worker.worker_id
 cross join lateral (

@@ -1,5 +1,5 @@
--- Tables of the schema with row level security, and the users that it applies to: they have rights on the table, and are
--- neither superusers nor exempt (bypassrls). The owner, and members of it, are exempt unless it is forced.
+-- Tables of the schema with row level security, and the users that it applies to: they have rights on the table, and
+-- are neither superusers nor exempt (bypassrls). The owner, and members of it, are exempt unless it is forced.
 select
     class.relname::text,
     owner.rolname::text,

@@ -1,10 +1,10 @@
--- A page of the schedules, in the order of their names, with what became of their latest times. Without a search or a state,
--- it reads only what it returns, and counts up to a limit.
+-- A page of the schedules, in the order of their names, with what became of their latest times. Without a search or a
+-- state, it reads only what it returns, and counts up to a limit.
 with matching as not materialized (
     select
         known.name, known.job_type, known.queue, known.priority, known.expression, known.timezone, known.overlap,
-        known.digest is not null as in_code, computed.state, known.next_at, known.last_at, known.last_job, known.paused_at,
-        known.retired_at, known.error, known.retry_at
+        known.digest is not null as in_code, computed.state, known.next_at, known.last_at, known.last_job,
+        known.paused_at, known.retired_at, known.error, known.retry_at
     from treadle.schedules as known
     cross join lateral (
         select case
@@ -32,7 +32,8 @@ page as materialized (
 )
 select
     clock_timestamp(), counted.schedules,
-    page.name, page.job_type, page.queue, page.priority, page.expression, page.timezone, page.overlap, page.in_code, page.state,
+    page.name, page.job_type, page.queue, page.priority, page.expression, page.timezone, page.overlap, page.in_code,
+    page.state,
     case when page.state in ('active', 'error') then page.next_at end, page.last_at, page.last_job,
     case
         when page.last_job is not null then

@@ -1,5 +1,5 @@
--- Of each worker, how many jobs it has claimed, and an equal share of those to draw: the ones that it has had for the longest
--- time. Both are read along idx_jobs_worker.
+-- Of each worker, how many jobs it has claimed, and an equal share of those to draw: the ones that it has had for the
+-- longest time. Both are read along idx_jobs_worker.
 with worker as materialized (
     select
         claimed.worker_id,

@@ -1,6 +1,7 @@
--- The sessions and prepared transactions that keep others from using the queue's tables: those that have a lock which excludes
--- reading or writing, and those that somebody waits for, also behind a lock that is itself only waited for. It reads no table of
--- the queue, so it never waits. pg_blocking_pids() is called for few sessions: it stops the whole lock manager for a moment.
+-- The sessions and prepared transactions that keep others from using the queue's tables: those that have a lock which
+-- excludes reading or writing, and those that somebody waits for, also behind a lock that is itself only waited for. It
+-- reads no table of the queue, so it never waits. pg_blocking_pids() is called for few sessions: it stops the whole
+-- lock manager for a moment.
 with ours as materialized (
     select class.oid, class.relname::text as name
     from pg_class as class
@@ -10,7 +11,8 @@ with ours as materialized (
 ),
 lock as materialized (
     select
-        lock.locktype, lock.relation, lock.transactionid, lock.mode, lock.granted, lock.pid, lock.virtualtransaction, lock.waitstart
+        lock.locktype, lock.relation, lock.transactionid, lock.mode, lock.granted, lock.pid, lock.virtualtransaction,
+        lock.waitstart
     from pg_locks as lock
     where lock.pid is distinct from pg_backend_pid()
       and lock.locktype in ('relation', 'tuple', 'transactionid')
@@ -47,8 +49,8 @@ blocker as (
     where blocked.pid <> 0
     union all
     select
-        coalesce(excluding.pid, 0), case when excluding.pid is null then excluding.virtualtransaction end, excluding.name, null, null,
-        true, excluding.mode = 'AccessExclusiveLock'
+        coalesce(excluding.pid, 0), case when excluding.pid is null then excluding.virtualtransaction end,
+        excluding.name, null, null, true, excluding.mode = 'AccessExclusiveLock'
     from excluding
     -- One that is itself waiting is in the way only if somebody waits behind it.
     where excluding.granted

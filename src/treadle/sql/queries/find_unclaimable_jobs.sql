@@ -1,6 +1,6 @@
--- Pending jobs that no claim can ever find, because attempts < max_attempts is not true. There is no index for them, so this
--- examines a sample: jobs that block others with their key, jobs with a unique key, and the oldest and the newest jobs. One
--- that stays becomes one of the oldest, because finished jobs are pruned.
+-- Pending jobs that no claim can ever find, because attempts < max_attempts is not true. There is no index for them, so
+-- this examines a sample: jobs that block others with their key, jobs with a unique key, and the oldest and the newest
+-- jobs. One that stays becomes one of the oldest, because finished jobs are pruned.
 with blocked as materialized (
     select job.key
     from treadle.jobs as job

@@ -1,4 +1,5 @@
--- What should have been decided long ago about jobs that wait for others: the oldest first. Ticks decide it within a second.
+-- What should have been decided long ago about jobs that wait for others: the oldest first. Ticks decide it within a
+-- second.
 select
     noted.jobs[1],
     cardinality(noted.jobs),

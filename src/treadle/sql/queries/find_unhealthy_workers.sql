@@ -1,5 +1,5 @@
--- Workers that are stuck, have stopped child processes or send no heartbeats, and those that were just lost. The table of jobs is
--- named so that the query fails while that table is locked.
+-- Workers that are stuck, have stopped child processes or send no heartbeats, and those that were just lost. The table
+-- of jobs is named so that the query fails while that table is locked.
 select
     worker.worker_id,
     worker.lost_at is not null,

@@ -1,43 +1,59 @@
--- Limits that have room although lanes with due jobs have been parked for them for some time. Ticks open such lanes within
+-- Limits that have room although lanes with due jobs have waited for them for some time. Ticks open such lanes within
 -- seconds. With the version of its holders, which changes when a job is claimed under the limit, and the number of lanes,
 -- which falls while ticks open them.
-with old as materialized (
-    select distinct lane.parked_name as name, lane.parked_key as key
-    from (
-        select lane.parked_name, lane.parked_key
+with recursive listed as (
+    (
+        select lane.limit_name as name, lane.limit_key as key, lane.changed_at, 1 as nth
         from treadle.lanes as lane
-        where lane.parked_name is not null
-          and lane.parked_at <= clock_timestamp() - make_interval(secs => %(seconds)s)
-        order by lane.parked_at
-        limit 1000
-    ) as lane
+        where lane.limit_name is not null
+        order by lane.limit_name, lane.limit_key
+        limit 1
+    )
+    union all
+    select following.limit_name, following.limit_key, following.changed_at, listed.nth + 1
+    from listed
+    cross join lateral (
+        select lane.limit_name, lane.limit_key, lane.changed_at
+        from treadle.lanes as lane
+        where lane.limit_name is not null
+          and (lane.limit_name, lane.limit_key) > (listed.name, listed.key)
+        order by lane.limit_name, lane.limit_key
+        limit 1
+    ) as following
+    where listed.nth < 1000
+),
+old as materialized (
+    select listed.name, listed.key
+    from listed
+    where listed.changed_at <= clock_timestamp() - make_interval(secs => %(seconds)s)
+    order by listed.changed_at
     limit 100
 )
 select
-    old.name, old.key, coalesce(holders.version, 0), parked.lanes,
-    extract(epoch from clock_timestamp() - parked.since)::double precision as seconds,
+    old.name, old.key, coalesce(holders.version, 0), waiting.lanes,
+    extract(epoch from clock_timestamp() - waiting.since)::double precision as seconds,
     oldest.job
 from old
 cross join lateral treadle.limit_state(old.name, old.key, 1, clock_timestamp()) as state
 cross join treadle.safe_tick(pg_current_snapshot()) as safe
 cross join lateral (
-    select count(*) as lanes, min(lane.parked_at) as since
+    select count(*) as lanes, min(lane.changed_at) as since
     from (
-        select lane.parked_at
+        select lane.changed_at
         from treadle.lanes as lane
-        where lane.parked_name = old.name
-          and lane.parked_key = old.key
+        where lane.limit_name = old.name
+          and lane.limit_key = old.key
         limit 1001
     ) as lane
-) as parked
+) as waiting
 cross join lateral (
     select head.id::text as job
     from (
         select row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane as lane
         from treadle.lanes as lane
-        where lane.parked_name = old.name
-          and lane.parked_key = old.key
-          and lane.parked_at <= clock_timestamp() - make_interval(secs => %(seconds)s)
+        where lane.limit_name = old.name
+          and lane.limit_key = old.key
+          and lane.changed_at <= clock_timestamp() - make_interval(secs => %(seconds)s)
         limit 20
     ) as known
     left join lateral treadle.safe_floor(known.lane, safe) as bound on true
@@ -59,7 +75,7 @@ left join lateral (
     order by holders.version desc
     limit 1
 ) as holders on true
-where parked.lanes <= 1000
+where waiting.lanes <= 1000
   -- As has_room().
   and (
         state.amount is null

@@ -1,7 +1,8 @@
--- Jobs that were written or deleted while triggers were off (session_replication_role = replica, logical replication, alter table …
--- disable trigger), and that nothing mends by itself: ended without finished_at; blocked behind a key of which no job is left that
--- would unblock it; waiting for a job that has ended; a workflow whose counts are not those of its jobs. Of the last three kinds,
--- those among the oldest blocked jobs; of workflows, at most 100 with at most 1,000 jobs each, 10,000 jobs in all.
+-- Jobs that were written or deleted while triggers were off (session_replication_role = replica, logical replication,
+-- alter table … disable trigger), and that nothing mends by itself: ended without finished_at; blocked behind a key of
+-- which no job is left that would unblock it; waiting for a job that has ended; a workflow whose counts are not those
+-- of its jobs. Of the last three kinds, those among the oldest blocked jobs; of workflows, at most 100 with at most
+-- 1,000 jobs each, 10,000 jobs in all.
 with blocked as materialized (
     select job.id, job.job_type, job.key, job.holds
     from treadle.jobs as job
@@ -100,28 +101,7 @@ union all
         where known.id = workflow.id
         group by known.id
     ) as counted
-    cross join lateral (
-        select
-            count(*) as jobs,
-            count(*) filter (where member.outcome in ('completed', 'skipped')) as completed,
-            count(*) filter (where member.outcome = 'failed') as failed,
-            count(*) filter (where member.outcome = 'cancelled') as cancelled,
-            count(*) filter (where member.outcome in ('completed', 'skipped', 'failed', 'cancelled', 'deleted')) as ended
-        from (
-            select case when job.id is null then 'deleted' else treadle.outcome_of(job.status, job.flags) end as outcome
-            from treadle.dependencies as edge
-            -- One by one, by id; offset 0 keeps the planner from joining in another way.
-            left join lateral (
-                select known.id, known.status, known.flags
-                from treadle.jobs as known
-                where known.id = edge.after_id
-                offset 0
-            ) as job on true
-            where edge.job_id = workflow.id
-              and edge.needs = 'member'
-            limit 2000
-        ) as member
-    ) as members
+    cross join lateral treadle.count_outcomes(workflow.id, 2000) as members
     where members.jobs < 2000 -- or jobs were added meanwhile that a tick has not counted
       and (
             members.jobs <> counted.jobs

@@ -1,11 +1,12 @@
--- The limits that jobs wait for, and their keys: what is in force and what would be otherwise, how many jobs wait, and for how
--- long the oldest has. Of a limit per period, jobs are counted up to those of a day, but at most an equal share of 20,000.
+-- The limits that jobs wait for, and their keys: what is in force and what would be otherwise, how many jobs wait, and
+-- for how long the oldest has. Of a limit per period, jobs are counted up to those of a day, but at most an equal share
+-- of 20,000.
 with found as materialized (
     select
         status.name, status.per, status.key, status.amount, status.seconds, status.in_code, status.declared_amount,
         status.declared_seconds, status.changed_by, status.changed_at, status.waiting,
         status.waiting < status.counted_to and status.lanes < status.counted_to as exact,
-        coalesce(status.key, '') as parked_key
+        coalesce(status.key, '') as limit_key
     from treadle.find_limits(null, 100) as status
     where status.lanes > 0
 ),
@@ -31,14 +32,14 @@ from found
 cross join budget
 cross join treadle.safe_tick(pg_current_snapshot()) as safe
 join treadle.limits as rule on rule.name = found.name
-left join treadle.limit_keys as own on own.name = found.name and own.key = found.parked_key
+left join treadle.limit_keys as own on own.name = found.name and own.key = found.limit_key
 cross join lateral (
     select min(head.run_at) as run_at
     from (
         select row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane as lane
         from treadle.lanes as lane
-        where lane.parked_name = found.name
-          and lane.parked_key = found.parked_key
+        where lane.limit_name = found.name
+          and lane.limit_key = found.limit_key
         limit 20
     ) as known
     left join lateral treadle.safe_floor(known.lane, safe) as bound on true
@@ -60,8 +61,8 @@ left join lateral (
         from (
             select row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane as lane
             from treadle.lanes as lane
-            where lane.parked_name = found.name
-              and lane.parked_key = found.parked_key
+            where lane.limit_name = found.name
+              and lane.limit_key = found.limit_key
             limit 1000
         ) as known
         left join lateral treadle.safe_floor(known.lane, safe) as bound on true

@@ -1,5 +1,6 @@
--- Workflows and batches that are not part of another one, the newest first, after the one with the id %(after)s: at most %(look)s are
--- looked at, along the primary key. Then whether a job of it runs is looked up for those that are shown, among its first 20 jobs.
+-- Workflows and batches that are not part of another one, the newest first, after the one with the id %(after)s: at
+-- most %(look)s are looked at, along the primary key. Then whether a job of it runs is looked up for those that are
+-- shown, among its first 20 jobs.
 --
 -- The counts are those of the last tick, with what has changed since.
 with looked as materialized (
@@ -29,11 +30,12 @@ known as materialized (
 ),
 changed as (
     select
-        known.*,
-        coalesce(change.jobs, 0) as more_jobs,
-        coalesce(change.completed, 0) as more_completed,
-        coalesce(change.failed, 0) as more_failed,
-        coalesce(change.cancelled, 0) as more_cancelled
+        known.id, known.is_open, known.status, known.name, known.progress, known.created_at, known.finished_at,
+        known.queue,
+        known.jobs + coalesce(change.jobs, 0) as jobs,
+        known.completed + coalesce(change.completed, 0) as completed,
+        known.failed + coalesce(change.failed, 0) as failed,
+        known.cancelled + coalesce(change.cancelled, 0) as cancelled
     from known
     left join lateral (
         select
@@ -52,10 +54,7 @@ described as (
         changed.*,
         case
             when changed.status in ('completed', 'failed', 'cancelled') then changed.status
-            when changed.completed + changed.failed + changed.cancelled + changed.more_completed + changed.more_failed
-                + changed.more_cancelled > 0
-                then 'running'
-            when exists (
+            when changed.completed + changed.failed + changed.cancelled > 0 or exists (
                 select
                 from (
                     select edge.after_id
@@ -85,10 +84,10 @@ select
     found.name,
     found.state,
     found.is_open,
-    found.jobs + found.more_jobs,
-    found.completed + found.more_completed,
-    found.failed + found.more_failed,
-    found.cancelled + found.more_cancelled,
+    found.jobs,
+    found.completed,
+    found.failed,
+    found.cancelled,
     found.progress,
     found.created_at,
     found.finished_at,

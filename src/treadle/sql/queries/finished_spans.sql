@@ -1,7 +1,8 @@
--- What finished since the beginning of the window, by type, queue and time: this text is put in front of get_throughput.sql and others,
--- with the clause for the type and the queue in place of the comments. Spans that are not complete yet are read as shorter ones, and at
--- last as minutes: see sum_minutes(). Each moment is read once. The beginning of the window is an expression, not a subquery: the planner
--- estimates its rows. It is not from clock_timestamp(), which is volatile, so that no index could be used.
+-- What finished since the beginning of the window, by type, queue and time: this text is put in front of
+-- get_throughput.sql and others, with the clause for the type and the queue in place of the comments. Spans that are
+-- not complete yet are read as shorter ones, and at last as minutes: see sum_minutes(). Each moment is read once. The
+-- beginning of the window is an expression, not a subquery: the planner estimates its rows. It is not from
+-- clock_timestamp(), which is volatile, so that no index could be used.
 with bounds as materialized (
     select
         clock_timestamp() as now,
@@ -13,8 +14,8 @@ with bounds as materialized (
 ),
 finished as (
     select
-        span.at, span.job_type, span.queue, span.completed, span.failed, span.cancelled, span.errors, span.waited, span.waited_most,
-        span.ran, span.ran_most, span.waited_counts, span.ran_counts, span.slowest_id
+        span.at, span.job_type, span.queue, span.completed, span.failed, span.cancelled, span.errors, span.waited,
+        span.waited_most, span.ran, span.ran_most, span.waited_counts, span.ran_counts, span.slowest_id
     from treadle.spans as span
     where %(step)s = 7200
       and span.step = 7200
@@ -23,8 +24,8 @@ finished as (
       and span.at < (select to_7200 from bounds)
     union all
     select
-        span.at, span.job_type, span.queue, span.completed, span.failed, span.cancelled, span.errors, span.waited, span.waited_most,
-        span.ran, span.ran_most, span.waited_counts, span.ran_counts, span.slowest_id
+        span.at, span.job_type, span.queue, span.completed, span.failed, span.cancelled, span.errors, span.waited,
+        span.waited_most, span.ran, span.ran_most, span.waited_counts, span.ran_counts, span.slowest_id
     from treadle.spans as span
     where %(step)s >= 900
       and span.step = 900
@@ -34,8 +35,8 @@ finished as (
       and span.at < (select to_900 from bounds)
     union all
     select
-        span.at, span.job_type, span.queue, span.completed, span.failed, span.cancelled, span.errors, span.waited, span.waited_most,
-        span.ran, span.ran_most, span.waited_counts, span.ran_counts, span.slowest_id
+        span.at, span.job_type, span.queue, span.completed, span.failed, span.cancelled, span.errors, span.waited,
+        span.waited_most, span.ran, span.ran_most, span.waited_counts, span.ran_counts, span.slowest_id
     from treadle.spans as span
     where %(step)s >= 300
       and span.step = 300

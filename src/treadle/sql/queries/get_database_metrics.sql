@@ -1,4 +1,5 @@
--- What of the database is worth watching. Of the sessions of others, a role without pg_monitor does not see how old they are.
+-- What of the database is worth watching. Of the sessions of others, a role without pg_monitor does not see how old
+-- they are.
 select
     coalesce(
         (

@@ -1,5 +1,5 @@
--- How many jobs waited during the last %(window)s seconds, of a type and in a queue, if given: of each step of %(step)s seconds,
--- the most in any minute. A minute that was counted has a row with empty names, for all types and queues.
+-- How many jobs waited during the last %(window)s seconds, of a type and in a queue, if given: of each step of %(step)s
+-- seconds, the most in any minute. A minute that was counted has a row with empty names, for all types and queues.
 select
     statement_timestamp(),
     date_bin(make_interval(secs => %(step)s), counted.minute, 'epoch'::timestamptz) as at,

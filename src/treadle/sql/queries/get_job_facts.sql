@@ -9,7 +9,8 @@ with job as materialized (
             null
         ) as null_columns,
         job.lease, job.holds, job.partition, coalesce(job.weight, 1) as weight,
-        job.key, job.run_at, job.worker_id, job.claimed_at, job.created_at, job.started_at, job.seen_at, job.finished_at,
+        job.key, job.run_at, job.worker_id, job.claimed_at, job.created_at, job.started_at, job.seen_at,
+        job.finished_at,
         job.progress, job.current_stage, left(job.last_error, 500) as last_error, job.xmax as locker,
         job.origin::text as origin,
         clock_timestamp() as at
@@ -79,29 +80,15 @@ finished as materialized (
       )
 )
 select
-    job.at, job.id, job.job_type, job.queue, job.priority, job.status, job.attempts, job.max_attempts, job.lease, job.key,
-    treadle.is_blocked_by_key(job.holds), job.run_at, job.worker_id, coalesce(job.claimed_at, job.started_at, job.created_at, job.run_at),
-    job.started_at, job.finished_at, greatest(job.seen_at, worker.seen_at), job.progress, job.current_stage, job.last_error,
+    job.at, job.id, job.job_type, job.queue, job.priority, job.status, job.attempts, job.max_attempts, job.lease,
+    job.key, treadle.is_blocked_by_key(job.holds), job.run_at, job.worker_id,
+    coalesce(job.claimed_at, job.started_at, job.created_at, job.run_at), job.started_at, job.finished_at,
+    greatest(job.seen_at, worker.seen_at), job.progress, job.current_stage, job.last_error,
     extract(epoch from worker.lease)::float8, worker.lost_at, worker.worker_id is not null, worker.host, worker.pid,
-    worker.stuck_since, worker.stuck_kind, worker.stuck_job, worker.stuck_job_type, worker.stuck_stack, worker.stopped_children,
-    beside.jobs,
-    error.attempt, error.failed_at, error.error, error.lease is not distinct from job.lease,
-    cancelled.actor, cancelled.reason,
-    (
-        select
-            json_agg(
-                json_build_array(
-                    nullif(pause.job_type, ''), nullif(pause.queue, ''), extract(epoch from pause.paused_at),
-                    pause.paused_by, left(pause.reason, 500)
-                )
-                -- The most general first.
-                order by pause.job_type, pause.queue
-            )::text
-        from treadle.pauses as pause
-        where job.status = 'pending'
-          and pause.job_type in (job.job_type, '')
-          and pause.queue in (job.queue, '')
-    ),
+    worker.stuck_since, worker.stuck_kind, worker.stuck_job, worker.stuck_job_type, worker.stuck_stack,
+    worker.stopped_children, beside.jobs, error.attempt, error.failed_at, error.error,
+    error.lease is not distinct from job.lease, cancelled.actor, cancelled.reason,
+    case when job.status = 'pending' then (/* pauses_of.sql */) end,
     blocking.id, earlier.jobs,
     case
         when job.status = 'pending' and job.locker::text <> '0' then (
@@ -115,21 +102,7 @@ select
             limit 1
         )
     end,
-    (
-        select
-            json_agg(
-                json_build_array(
-                    known.worker_id, known.by_hand,
-                    -- There may be thousands of types; they matter only if no worker serves the job.
-                    case when not exists (select from serving) then known.job_types end,
-                    known.queues, known.serves, known.places, known.busy,
-                    extract(epoch from known.seen_at),
-                    extract(epoch from known.stuck_since), known.stuck_kind, known.stuck_job, known.stuck_job_type,
-                    left(known.stuck_stack, 2000), known.host, known.pid
-                )
-            )::text
-        from known
-    ),
+    (/* live_workers.sql */),
     last_worker.worker_id, last_worker.seen_at,
     ahead.own, ahead.level, ahead.above,
     finished.jobs, finished.seconds::float8,
@@ -139,9 +112,9 @@ select
         select
             json_agg(
                 json_build_array(
-                    rule.name, rule.kind, nullif(rule.per, ''), rule.key, state.amount, extract(epoch from state.period), state.burst,
-                    job.weight, state.in_use, state.running, state.available,
-                    extract(epoch from state.opens_at), extract(epoch from state.frees_at),
+                    rule.name, rule.kind, nullif(rule.per, ''), rule.key, state.amount,
+                    extract(epoch from state.period), state.burst, job.weight, state.in_use, state.running,
+                    state.available, extract(epoch from state.opens_at), extract(epoch from state.frees_at),
                     known.declared is not null, state.for_key, state.changed_by, extract(epoch from state.changed_at)
                 )
                 order by rule.name
@@ -152,7 +125,8 @@ select
         where job.status = 'pending'
     ),
     treadle.is_waiting(job.status, job.holds),
-    coalesce(waited.watched, workflow.first), coalesce(nullif(waited.jobs, 0), workflow.jobs), coalesce(workflow.is_open, false),
+    coalesce(waited.watched, workflow.first), coalesce(nullif(waited.jobs, 0), workflow.jobs),
+    coalesce(workflow.is_open, false),
     job.holds & 4 <> 0
 from job
 cross join finished
@@ -228,7 +202,10 @@ left join lateral (
               and other.status in ('pending', 'claimed', 'running')
               and treadle.key_rank(other.status, other.holds) = kind.rank
               -- All of a lower rank; of its own rank the older ones.
-              and other.id < case when kind.rank <= job.holds & treadle.blocked_by_key() then 'ffffffff-ffff-ffff-ffff-ffffffffffff' else job.id end
+              and other.id < case
+                    when kind.rank <= job.holds & treadle.blocked_by_key() then 'ffffffff-ffff-ffff-ffff-ffffffffffff'
+                    else job.id
+                  end
               and other.id <> job.id
             limit 10001
         ) as other
@@ -277,11 +254,7 @@ left join lateral (
     from treadle.workflows as workflow
     where workflow.id = job.id
 ) as workflow on job.status = 'pending'
-left join lateral (
-    select worker.worker_id, worker.seen_at
-    from treadle.workers as worker
-    where worker.lease is not null
-    order by worker.seen_at desc
-    limit 1
-) as last_worker on job.status = 'pending' and not exists (select from known where not known.by_hand)
+left join lateral (/* last_worker.sql */) as last_worker
+    on job.status = 'pending'
+    and not exists (select from known where not known.by_hand)
 left join lateral treadle.jobs_ahead(case when exists (select from serving) then job.id end) as ahead on true

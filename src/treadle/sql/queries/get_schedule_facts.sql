@@ -1,5 +1,5 @@
--- The facts that explain why a schedule does not run, in one statement. Every part reads a few rows or a bounded range of an
--- index.
+-- The facts that explain why a schedule does not run, in one statement. Every part reads a few rows or a bounded range
+-- of an index.
 with schedule as materialized (
     select
         known.name, known.job_type, known.queue, known.overlap, known.digest is not null as in_code, known.declared_at,
@@ -17,7 +17,8 @@ known as materialized (
             and (worker.queues is null or schedule.queue = any (worker.queues)),
             false
         ) as serves,
-        coalesce(changed.concurrency, worker.concurrency) as concurrency,
+        coalesce(changed.concurrency, worker.concurrency) as places,
+        null as busy,
         worker.seen_at,
         worker.stuck_since, worker.stuck_kind, worker.stuck_job, worker.stuck_job_type, worker.stuck_stack,
         worker.host, worker.pid
@@ -31,40 +32,15 @@ known as materialized (
     limit 1000
 )
 select
-    schedule.at, schedule.name, schedule.job_type, schedule.queue, schedule.overlap, schedule.in_code, schedule.declared_at,
-    schedule.retired_at, schedule.paused_at, schedule.starts_at, nullif(schedule.next_at, 'infinity'),
-    coalesce(schedule.next_at = 'infinity', false), schedule.last_at, schedule.last_job,
+    schedule.at, schedule.name, schedule.job_type, schedule.queue, schedule.overlap, schedule.in_code,
+    schedule.declared_at, schedule.retired_at, schedule.paused_at, schedule.starts_at,
+    nullif(schedule.next_at, 'infinity'), coalesce(schedule.next_at = 'infinity', false), schedule.last_at,
+    schedule.last_job,
     (select job.status from treadle.jobs as job where job.id = schedule.last_job),
     schedule.error, schedule.retry_at,
     skipped.times, paused.actor, paused.reason,
-    (
-        select
-            json_agg(
-                json_build_array(
-                    nullif(pause.job_type, ''), nullif(pause.queue, ''), extract(epoch from pause.paused_at),
-                    pause.paused_by, left(pause.reason, 500)
-                )
-                -- The most general first.
-                order by pause.job_type, pause.queue
-            )::text
-        from treadle.pauses as pause
-        where pause.job_type in (schedule.job_type, '')
-          and pause.queue in (schedule.queue, '')
-    ),
-    (
-        select
-            json_agg(
-                json_build_array(
-                    known.worker_id, known.by_hand,
-                    -- There may be thousands of types; they matter only if no worker serves its jobs.
-                    case when not exists (select from known as other where other.serves) then known.job_types end,
-                    known.queues, known.serves, known.concurrency, null, extract(epoch from known.seen_at),
-                    extract(epoch from known.stuck_since), known.stuck_kind, known.stuck_job, known.stuck_job_type,
-                    left(known.stuck_stack, 2000), known.host, known.pid
-                )
-            )::text
-        from known
-    ),
+    (/* pauses_of.sql */),
+    (/* live_workers.sql */),
     last_worker.worker_id, last_worker.seen_at
 from schedule
 left join lateral (
@@ -93,10 +69,4 @@ left join lateral (
     order by recent.id desc
     limit 1
 ) as paused on schedule.paused_at is not null
-left join lateral (
-    select worker.worker_id, worker.seen_at
-    from treadle.workers as worker
-    where worker.lease is not null
-    order by worker.seen_at desc
-    limit 1
-) as last_worker on not exists (select from known where not known.by_hand)
+left join lateral (/* last_worker.sql */) as last_worker on not exists (select from known where not known.by_hand)

@@ -1,5 +1,5 @@
--- After finished_spans.sql: the jobs that finished in the last %(window)s seconds, summed over steps of %(step)s seconds, and up to
--- when they are counted.
+-- After finished_spans.sql: the jobs that finished in the last %(window)s seconds, summed over steps of %(step)s
+-- seconds, and up to when they are counted.
 select
     bounds.now,
     bounds.reached,

@@ -1,5 +1,5 @@
--- Limits whose name, job type or queue contains a text. Or one limit, with its keys that begin with a text: the key that equals it is
--- among them even if no job has used it yet, so that it can be changed.
+-- Limits whose name, job type or queue contains a text. Or one limit, with its keys that begin with a text: the key
+-- that equals it is among them even if no job has used it yet, so that it can be changed.
 with rule as materialized (
     select known.name, known.kind, known.per, known.setting_of
     from treadle.limits_and_settings() as known

@@ -1,7 +1,7 @@
 -- Before and after each test: no jobs, no schedules, no lanes; the clock shows the real time.
 --
--- The rows of a small table are deleted, without its triggers: a TRUNCATE takes 3 ms per table, and all sessions then plan their
--- statements again. A role that may not turn triggers off truncates.
+-- The rows of a small table are deleted, without its triggers: a TRUNCATE takes 3 ms per table, and all sessions then
+-- plan their statements again. A role that may not turn triggers off truncates.
 do $$
 declare
     c_small constant int := 10 * current_setting('block_size')::int;

@@ -1,8 +1,9 @@
--- For test databases only: gives the schema a clock that tests can move, by replacing the clock in every function and default.
--- So all rules of the queue, which live here, follow the moved clock. See docs/decisions/0037-testing.md.
+-- For test databases only: gives the schema a clock that tests can move, by replacing the clock in every function and
+-- default. So all rules of the queue, which live here, follow the moved clock. See docs/decisions/0037-testing.md.
 --
--- The distance to the real time is kept in a sequence: it takes effect in all sessions at once, also inside transactions that are
--- open, and no lock is needed to read it. It can be run again, and has to be after each migration.
+-- The distance to the real time is kept in a sequence: it takes effect in all sessions at once, also inside
+-- transactions that are open, and no lock is needed to read it. It can be run again, and has to be after each
+-- migration.
 create sequence if not exists treadle.test_offset minvalue -9223372036854775807 start 0;
 
 create or replace function treadle.test_clock() returns timestamptz

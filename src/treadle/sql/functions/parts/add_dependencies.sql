@@ -1,5 +1,5 @@
--- For enqueue_with_options(): p_after is a list of objects such as {"id": "…", "ok_to_fail": true, "arguments": ["receipt"]}, or
--- with if_failed.
+-- Notes which jobs these new ones wait for. For enqueue_with_options(): p_after is a list of objects such as {"id":
+-- "…", "ok_to_fail": true, "arguments": ["receipt"]}, or with if_failed.
 create or replace function treadle.add_dependencies(p_ids uuid[], p_after jsonb) returns void
 language plpgsql
 as $$
@@ -12,11 +12,11 @@ begin
         each.arguments,
         each.nth
     from unnest(p_ids) as job (id)
-    cross join jsonb_to_recordset(p_after) as each (id uuid, ok_to_fail boolean, if_failed boolean, arguments varchar[], nth int)
+    cross join jsonb_to_recordset(p_after) as each (
+        id uuid, ok_to_fail boolean, if_failed boolean, arguments varchar[], nth int
+    )
     on conflict do nothing;
 
     perform treadle.note_dependency_check(p_ids, false);
 end
 $$;
-
-comment on function treadle.add_dependencies(uuid[], jsonb) is 'Notes which jobs these new ones wait for.';

@@ -1,4 +1,5 @@
--- What enqueue_with_options() does, which describes the options. Also for workflows, whose blocks have the same options.
+-- Enqueues jobs with options, for enqueue_with_options(), which describes the options, and for workflows, whose
+-- blocks have the same options.
 create or replace function treadle.add_jobs(p_job_type varchar, p_data text[], p_options treadle.enqueue_options)
 returns table (id uuid, is_new boolean, is_changed boolean)
 language plpgsql
@@ -38,7 +39,8 @@ begin
     if p_options.workflow is not null then
         -- On an older snapshot it cannot be seen whether it has ended.
         if p_options.workflow -> 'is_new' is null and not treadle.is_read_committed() then
-            raise exception 'jobs cannot be added to a workflow in a transaction that is %', current_setting('transaction_isolation')
+            raise exception 'jobs cannot be added to a workflow in a transaction that is %',
+                current_setting('transaction_isolation')
                 using errcode = 'feature_not_supported',
                       hint = 'Add them in a READ COMMITTED transaction.';
         end if;
@@ -64,7 +66,11 @@ begin
                 raise exception using errcode = 'TRD01'; -- undone here, seen by nobody
             end if;
         exception when sqlstate 'TRD01' then
-            v_new := array(select nullif(each.is_new, true) from unnest(v_new) with ordinality as each (is_new, nth) order by each.nth);
+            v_new := array(
+                select nullif(each.is_new, true)
+                from unnest(v_new) with ordinality as each (is_new, nth)
+                order by each.nth
+            );
         end;
         return query
         select added.id, added.is_new, false
@@ -91,7 +97,9 @@ begin
     -- Which of them are new is known only then. If there is no room for those, it is undone.
     begin
         if p_options.unique_keys is null then
-            v_ids := array(select added.id from treadle.insert_jobs(v_job, p_data, p_options.keys, v_partitions) as added);
+            v_ids := array(
+                select added.id from treadle.insert_jobs(v_job, p_data, p_options.keys, v_partitions) as added
+            );
         elsif p_options.period is not null then
             select array_agg(added.id order by added.nth), array_agg(added.is_new order by added.nth)
             into v_ids, v_new
@@ -140,6 +148,3 @@ begin
     order by added.nth;
 end
 $$;
-
-comment on function treadle.add_jobs(varchar, text[], treadle.enqueue_options)
-    is 'Enqueues jobs with options, for enqueue_with_options() and workflows.';

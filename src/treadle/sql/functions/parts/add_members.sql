@@ -1,6 +1,7 @@
--- p_workflow is an object such as {"id": "…", "steps": ["fetch", null], "places": [0, 1], "efforts": [1, 5]}, where the lists have an
--- element for each job, or are missing: what the workflow calls them; the places of their results in that of the workflow, null for
--- none, -1 for the whole; and how much of the work of the workflow they are.
+-- Makes new jobs part of a workflow. p_workflow is an object such as {"id": "…", "steps": ["fetch", null], "places":
+-- [0, 1], "efforts": [1, 5]}, where the lists have an element for each job, or are missing: what the workflow calls
+-- them; the places of their results in that of the workflow, null for none, -1 for the whole; and how much of the
+-- work of the workflow they are.
 create or replace function treadle.add_members(p_ids uuid[], p_workflow jsonb) returns void
 language plpgsql
 as $$
@@ -21,11 +22,9 @@ begin
         cross join lateral (select (p_workflow -> 'places' ->> (member.nth - 1)::int)::int as nth) as place
         returning effort
     )
-    insert into treadle.member_changes (workflow_id, noted_at, jobs, completed, failed, cancelled, work, done)
-    select v_id, clock_timestamp(), count(*), 0, 0, 0, sum(added.effort), 0
+    insert into treadle.member_changes (workflow_id, jobs, work)
+    select v_id, count(*), sum(added.effort)
     from added
     having count(*) > 0;
 end
 $$;
-
-comment on function treadle.add_members(uuid[], jsonb) is 'Makes new jobs part of a workflow.';

@@ -1,4 +1,4 @@
--- The job that a workflow is; its row in workflows exists.
+-- Adds the job that a workflow is. Its row in workflows exists.
 create or replace function treadle.add_workflow(
     p_id uuid,
     p_data jsonb,
@@ -41,6 +41,3 @@ begin
     end if;
 end
 $$;
-
-comment on function treadle.add_workflow(uuid, jsonb, boolean, boolean, double precision, jsonb, jsonb, jsonb)
-    is 'Adds the job that a workflow is.';

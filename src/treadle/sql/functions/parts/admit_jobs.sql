@@ -81,7 +81,7 @@ begin
         v_waiting := v_waiting || v_job.lane;
         -- Another claim has locked it: that is not a reason to wait for longer.
         if p_room[v_reached] >= 0 then
-            perform treadle.park_lanes(
+            perform treadle.wait_for_limits(
                 p_now, array[row(v_job.queue, v_job.job_type, v_job.priority, v_job.partition)::treadle.lane],
                 array[p_names[v_reached]], array[p_keys[v_reached]], array[v_opens_at]
             );

@@ -1,4 +1,5 @@
--- Decides what could not be decided at commit. A part of claims and ticks; several may do this at the same time.
+-- Decides about jobs that wait for others, as far as that could not be decided at commit. A part of claims and
+-- ticks; several may do this at the same time.
 create or replace function treadle.advance_waiting(p_limit int) returns void
 language plpgsql
 set enable_seqscan = off
@@ -23,5 +24,3 @@ begin
     end loop;
 end
 $$;
-
-comment on function treadle.advance_waiting(int) is 'Decides about jobs that wait for others, as far as that could not be decided at commit.';

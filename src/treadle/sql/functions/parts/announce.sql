@@ -1,5 +1,5 @@
--- Sends the ids of jobs to the sessions that wait for the jobs to finish (ends), or that watch their events and progress
--- (news). Nothing is sent unless a session has requested it: see request_notifications().
+-- Sends the ids of jobs to the sessions that wait for the jobs to finish (ends), or that watch their events and
+-- progress (news). Nothing is sent unless a session has requested it: see request_notifications().
 create or replace function treadle.announce(p_ids uuid[], p_kind text default 'ends') returns void
 language plpgsql
 as $$
@@ -15,6 +15,3 @@ begin
     from generate_series(1, cardinality(p_ids), c_ids) as first;
 end
 $$;
-
-comment on function treadle.announce(uuid[], text)
-    is 'Notifies sessions that wait for these jobs to finish (ends), or that watch their events and progress (news).';

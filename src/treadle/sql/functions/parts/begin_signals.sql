@@ -1,5 +1,5 @@
--- For jobs that wait for a signal, whose rows are locked, and that no longer wait for other jobs. A signal that was sent before is in
--- their checkpoint. From now on the time counts.
+-- Lets jobs wait for their signals: jobs whose rows are locked, and that no longer wait for other jobs. A signal
+-- that was sent before is in their checkpoint. From now on the time counts.
 create or replace function treadle.begin_signals(p_ids uuid[]) returns void
 language plpgsql
 set enable_seqscan = off
@@ -26,5 +26,3 @@ begin
       and job.checkpoint is not null;
 end
 $$;
-
-comment on function treadle.begin_signals(uuid[]) is 'Lets jobs wait for their signals.';

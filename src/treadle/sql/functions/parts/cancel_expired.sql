@@ -1,4 +1,5 @@
--- Ends jobs whose time is over. Their rows are locked by the caller.
+-- Ends jobs whose time is over: they are cancelled; one that waits for a signal fails. Their rows are locked by the
+-- caller.
 create or replace function treadle.cancel_expired(p_ids uuid[]) returns void
 language plpgsql
 set enable_seqscan = off
@@ -15,7 +16,8 @@ begin
 
     -- A workflow with a deadline.
     perform treadle.cancel_job(
-        job.id, 'the deadline, ' || to_char(job.expires_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS') || ' UTC, has passed'
+        job.id,
+        'the deadline, ' || to_char(job.expires_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS') || ' UTC, has passed'
     )
     from (
         select job.id, job.expires_at
@@ -28,12 +30,11 @@ begin
     update treadle.jobs as job
     set status = 'cancelled',
         finished_at = clock_timestamp(),
-        last_error = 'expired: no worker claimed it before ' || to_char(job.expires_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS') || ' UTC'
+        last_error = 'expired: no worker claimed it before '
+            || to_char(job.expires_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS') || ' UTC'
     where job.id = any (p_ids)
       and job.flags & (treadle.flag_signal() | treadle.flag_workflow()) = 0;
 
     perform treadle.announce(p_ids);
 end
 $$;
-
-comment on function treadle.cancel_expired(uuid[]) is 'Ends jobs whose time is over: they are cancelled; one that waits for a signal fails.';

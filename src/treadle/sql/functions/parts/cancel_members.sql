@@ -1,5 +1,5 @@
--- Cancels the jobs of a workflow that have not ended: p_limit of them, and not those that somebody has locked. The others are left to the
--- next tick. So nothing waits, and a workflow of a million jobs is cancelled in parts.
+-- Cancels the jobs of a workflow that have not ended: p_limit of them, and not those that somebody has locked. The
+-- others are left to the next tick. So nothing waits, and a workflow of a million jobs is cancelled in parts.
 create or replace function treadle.cancel_members(p_id uuid, p_reason text, p_limit int) returns void
 language plpgsql
 set treadle.plan = nested_loops
@@ -20,13 +20,11 @@ begin
     perform treadle.cancel_job(cancelled.id, p_reason)
     from unnest(v_ids) as cancelled (id);
 
-    -- Each that was cancelled has noted that the workflow has changed, so that the next tick looks at it again. If all were locked,
-    -- or none is left, this does; without it, locked ones would be forgotten.
+    -- Each that was cancelled has noted that the workflow has changed, so that the next tick looks at it again. If all
+    -- were locked, or none is left, this does; without it, locked ones would be forgotten.
     if v_ids = '{}' then
-        insert into treadle.member_changes (workflow_id, noted_at, jobs, completed, failed, cancelled, work, done)
-        values (p_id, clock_timestamp(), 0, 0, 0, 0, 0, 0);
+        insert into treadle.member_changes (workflow_id)
+        values (p_id);
     end if;
 end
 $$;
-
-comment on function treadle.cancel_members(uuid, text, int) is 'Cancels the jobs of a workflow that have not ended; some of them later.';

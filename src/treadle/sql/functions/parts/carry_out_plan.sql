@@ -1,10 +1,10 @@
 -- Adds the jobs of a workflow that are only known when it begins. The row of the workflow is locked.
 --
--- A plan is an object with job_type, data and options as in p_blocks of enqueue_workflow(), and with argument: then one job is added
--- for each element of a list, which is that argument; the list is the result that the workflow takes as "over". There may be many:
--- they are added in parts, and begun says how many there are. Or a plan has undo, a list of such objects, each with step, the id
--- of a job, and arguments, which get its result: for those that have completed, in the reverse order of their completion, one job each
--- is added, which waits for the one before.
+-- A plan is an object with job_type, data and options as in p_blocks of enqueue_workflow(), and with argument: then one
+-- job is added for each element of a list, which is that argument; the list is the result that the workflow takes as
+-- "over". There may be many: they are added in parts, and begun says how many there are. Or a plan has undo, a list of
+-- such objects, each with step, the id of a job, and arguments, which get its result: for those that have completed, in
+-- the reverse order of their completion, one job each is added, which waits for the one before.
 create or replace function treadle.carry_out_plan(p_id uuid, p_plan jsonb) returns void
 language plpgsql
 set enable_seqscan = off
@@ -24,7 +24,12 @@ begin
             from jsonb_array_elements(p_plan -> 'undo') as planned (value)
             join treadle.jobs as job on job.id = (planned.value ->> 'step')::uuid
             where job.status = 'completed'
-              and exists (select from treadle.jobs as failed where failed.id = (p_plan ->> 'of')::uuid and failed.status <> 'completed')
+              and exists (
+                    select
+                    from treadle.jobs as failed
+                    where failed.id = (p_plan ->> 'of')::uuid
+                      and failed.status <> 'completed'
+              )
             order by job.completed_at desc, job.id desc
         loop
             v_last := added.id
@@ -42,13 +47,8 @@ begin
     else
         v_over := treadle.results_for(p_id) -> 'over';
         if jsonb_typeof(v_over) is distinct from 'array' then
-            update treadle.jobs as job
-            set status = 'failed',
-                finished_at = clock_timestamp(),
-                last_error = 'map needs a list, but got ' || coalesce(left(nullif(v_over, 'null')::text, 100), 'nothing')
-            where job.id = p_id;
-            perform treadle.announce(array[p_id]);
-            return; -- whoever retries it tries it again
+            raise exception 'map needs a list, but got %', coalesce(left(nullif(v_over, 'null')::text, 100), 'nothing')
+                using errcode = 'TRD04';
         end if;
 
         v_data := array(
@@ -64,10 +64,14 @@ begin
                 from treadle.add_jobs(
                     p_plan ->> 'job_type',
                     v_data,
-                    jsonb_populate_record(null::treadle.enqueue_options, p_plan || jsonb_build_object('workflow', jsonb_build_object(
-                        'id', p_id,
-                        'places', (select jsonb_agg(v_begun + nth - 1) from generate_series(1, cardinality(v_data)) as nth)
-                    )))
+                    jsonb_populate_record(null::treadle.enqueue_options, p_plan || jsonb_build_object(
+                        'workflow',
+                        jsonb_build_object(
+                            'id', p_id,
+                            'places',
+                            (select jsonb_agg(v_begun + nth - 1) from generate_series(1, cardinality(v_data)) as nth)
+                        )
+                    ))
                 ) as added
             );
         end if;
@@ -89,10 +93,8 @@ exception when others then
     update treadle.jobs as job
     set status = 'failed',
         finished_at = clock_timestamp(),
-        last_error = 'its jobs could not be added: ' || sqlerrm
+        last_error = case when sqlstate <> 'TRD04' then 'its jobs could not be added: ' else '' end || sqlerrm
     where job.id = p_id;
     perform treadle.announce(array[p_id]);
 end
 $$;
-
-comment on function treadle.carry_out_plan(uuid, jsonb) is 'Adds the jobs of a workflow that are only known when it begins.';

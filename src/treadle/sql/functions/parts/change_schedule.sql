@@ -1,4 +1,5 @@
--- Writes the definition of a schedule. Its next time is computed anew, from now on, if its times have changed or p_keep is false.
+-- Writes the definition of a schedule. Its next time is computed anew, from now on, if its times have changed or
+-- p_keep is false.
 create or replace function treadle.change_schedule(
     p_old treadle.schedules,
     p_new treadle.schedules,
@@ -26,10 +27,12 @@ begin
         ends_at = p_new.ends_at,
         next_at = case
             when p_keep
-                and (p_old.expression, p_old.timezone, p_old.clocks_forward, p_old.clocks_back, p_old.starts_at, p_old.ends_at)
-                is not distinct from
-                (p_new.expression, p_new.timezone, p_new.clocks_forward, p_new.clocks_back, p_new.starts_at, p_new.ends_at)
-            then p_old.next_at
+                and row(
+                    p_old.expression, p_old.timezone, p_old.clocks_forward, p_old.clocks_back, p_old.starts_at, p_old.ends_at
+                ) is not distinct from row(
+                    p_new.expression, p_new.timezone, p_new.clocks_forward, p_new.clocks_back, p_new.starts_at, p_new.ends_at
+                )
+                then p_old.next_at
         end,
         error = null,
         retry_at = null,
@@ -37,6 +40,3 @@ begin
     where known.name = p_old.name;
 end
 $$;
-
-comment on function treadle.change_schedule(treadle.schedules, treadle.schedules, boolean)
-    is 'Writes the definition of a schedule.';

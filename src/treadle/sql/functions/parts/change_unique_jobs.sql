@@ -1,5 +1,5 @@
--- Changes pending jobs as on_conflict says, for enqueue_unless_exists(), which has locked them. p_nths and p_unique say which
--- element of p_data belongs to which unique key.
+-- Changes pending jobs as on_conflict says, for enqueue_unless_exists(), which has locked them. p_nths and p_unique
+-- say which element of p_data belongs to which unique key.
 create or replace function treadle.change_unique_jobs(
     p_job treadle.jobs,
     p_data text[],
@@ -52,6 +52,3 @@ begin
     on conflict do nothing;
 end
 $$;
-
-comment on function treadle.change_unique_jobs(treadle.jobs, text[], varchar[], treadle.enqueue_options, int[], varchar[], uuid[])
-    is 'Changes pending jobs as on_conflict says.';

@@ -1,5 +1,5 @@
--- What the end, or the retry, of a job means for those that wait for it: for p_limit of them, those after p_past. Returns the last of
--- these; null if that is all. Rows that somebody else has locked are noted for later.
+-- Decides what the end or the retry of a job means for those that wait for it: for p_limit of them, those after
+-- p_past. Returns the last of these; null if that is all. Rows that somebody else has locked are noted for later.
 create or replace function treadle.check_ended(p_id uuid, p_past uuid, p_limit int) returns uuid
 language plpgsql
 set treadle.plan = nested_loops
@@ -64,7 +64,8 @@ begin
             array_agg(waiting.is_member order by waiting.id)
         into v_ids, v_ok, v_member
         from (
-            select edge.job_id as id, treadle.is_satisfied(edge.needs, v_outcome) as ok, edge.needs = 'member' as is_member
+            select
+                edge.job_id as id, treadle.is_satisfied(edge.needs, v_outcome) as ok, edge.needs = 'member' as is_member
             from treadle.dependencies as edge
             join treadle.jobs as job on job.id = edge.job_id
             where edge.after_id = p_id
@@ -114,6 +115,3 @@ begin
     return case when cardinality(v_ids) = p_limit then v_ids[p_limit] end;
 end
 $$;
-
-comment on function treadle.check_ended(uuid, uuid, int)
-    is 'Decides what the end or the retry of a job means for those that wait for it. Returns the last of these, if there may be more.';

@@ -1,4 +1,4 @@
--- What every function that enqueues checks of the options of a job.
+-- Raises an exception if a job cannot have these options.
 create or replace function treadle.check_job(p_max_attempts int, p_headers jsonb) returns void
 language plpgsql immutable
 as $$
@@ -14,5 +14,3 @@ begin
     end if;
 end
 $$;
-
-comment on function treadle.check_job(int, jsonb) is 'Raises an exception if a job cannot have these options.';

@@ -1,5 +1,5 @@
--- Decides what these jobs wait for. Returns those whose rows somebody else has locked: whoever did that may let them run, or cancel
--- them.
+-- Decides what these jobs wait for. Returns those whose rows somebody else has locked: whoever did that may let them
+-- run, or cancel them.
 create or replace function treadle.check_waiting(p_ids uuid[], p_past uuid) returns uuid[]
 language plpgsql
 set enable_seqscan = off
@@ -41,5 +41,3 @@ begin
     );
 end
 $$;
-
-comment on function treadle.check_waiting(uuid[], uuid) is 'Decides what these jobs wait for. Returns those that are locked.';

@@ -1,9 +1,10 @@
 -- The claim of lanes that are limited, fair or aged, or that are too many to be read at once; also of whatever an ordinary claim
 -- (claim_jobs) may have missed. Returns the ids of the jobs.
 --
--- Usually all lanes of the job types are read at once. If there are more (find_known_lanes), lanes_in_turn() returns v_few of one
--- priority, then c_lanes at a time: the lanes take turns, and the oldest job of those is claimed first. If they have no jobs, they
--- become idle at once, without waiting for a tick, so that the next claim does not search them again.
+-- Usually all lanes of the job types are read at once, and with them those whose limit may have room (lanes_with_room). If there are
+-- more (find_known_lanes), lanes_in_turn() returns v_few of one priority, then c_lanes at a time: the lanes take turns, and the oldest job
+-- of those is claimed first. If they have no jobs, they become dormant at once, without waiting for a tick, so that the next claim does
+-- not search them again.
 --
 -- The settings fix the plan: with stale statistics the planner would read the whole table. Since there is only one plan, it
 -- is cached.
@@ -23,15 +24,15 @@ declare
     v_now constant timestamptz := clock_timestamp();
     v_running xid[] := treadle.running_transactions();
     v_safe treadle.ticks; -- for safe_floor(); null: every floor can be trusted
-    v_lanes treadle.lane_range[]; -- null: they are read in turns
+    v_lanes treadle.lane_range[]; -- that are read one priority after the other
+    v_turns boolean; -- the active lanes are not among them
     v_limits constant boolean := exists (select from treadle.limits as rule where rule.kind <> 'pending');
-    v_opened treadle.lane_range[];
     v_fair varchar[];
     v_aging_share int;
     v_aged_since timestamptz;
     v_aged treadle.lane_range[];
-    v_turn int := 1;
-    v_first int;
+    v_first int; -- of the same priority
+    v_last int;
     v_next record;
     v_ids uuid[];
     v_claimed uuid[] := '{}';
@@ -46,67 +47,58 @@ begin
     select array_agg(setting.job_type) filter (where setting.fair_by is not null), v_now - max(setting.aging_after), max(setting.aging_share)
     into v_fair, v_aged_since, v_aging_share
     from treadle.type_settings as setting;
-    if v_limits then
-        v_opened := treadle.lanes_with_room(p_job_types, p_queues, v_now);
-    end if;
     if v_safe.xid is null and random() * 100 < v_aging_share then
-        v_aged := treadle.aged_lanes(v_aged_since, coalesce(v_lanes, treadle.lowest_lanes(p_job_types, p_queues)));
+        v_aged := treadle.aged_lanes(p_job_types, p_queues, v_aged_since, v_lanes);
         if v_aged <> '{}' then
             v_claimed := treadle.claim_lanes(p_worker_id, v_now, v_running, p_wanted, v_aged, v_limits, v_fair, v_aged_since);
         end if;
     end if;
-    if v_lanes is not null and v_opened <> '{}' then
+
+    v_turns := v_lanes is null;
+    if v_limits then
         v_lanes := array(
             select range
-            from unnest(v_lanes || v_opened) as range
+            from unnest(v_lanes || treadle.lanes_with_room(p_job_types, p_queues, v_now)) as range
             order by (range.lane).priority desc
         );
     end if;
 
     loop
-        exit when cardinality(v_claimed) = p_wanted;
-
-        if v_lanes is not null then
-            v_first := 1;
-            for v_last in 1 .. cardinality(v_lanes) loop
-                continue when ((v_lanes[v_last + 1]).lane).priority = ((v_lanes[v_first]).lane).priority;
+        v_first := 1;
+        v_next := treadle.lanes_in_turn(
+            case when v_turns then p_job_types else '{}' end, p_queues, v_safe, v_few, null, null, null, null, null
+        );
+        while cardinality(v_claimed) < p_wanted loop
+            if v_first <= cardinality(v_lanes)
+                and (v_next.lanes is null or ((v_lanes[v_first]).lane).priority >= v_next.level)
+            then
+                v_last := v_first;
+                while ((v_lanes[v_last + 1]).lane).priority = ((v_lanes[v_first]).lane).priority loop
+                    v_last := v_last + 1;
+                end loop;
                 v_claimed := v_claimed || treadle.claim_lanes(
                     p_worker_id, v_now, v_running, p_wanted - cardinality(v_claimed), v_lanes[v_first : v_last], v_limits, v_fair,
                     p_wait => v_claimed = '{}'
                 );
-                exit when cardinality(v_claimed) = p_wanted;
                 v_first := v_last + 1;
-            end loop;
-        else
-            v_next := treadle.lanes_in_turn(p_job_types, p_queues, v_safe, v_few, null, null, null, null, null);
-            loop
-                -- Before them, the opened lanes of a higher or the same priority.
-                while v_turn <= cardinality(v_opened)
-                    and (v_next.lanes is null or ((v_opened[v_turn]).lane).priority >= v_next.level)
-                    and cardinality(v_claimed) < p_wanted
-                loop
-                    v_claimed := v_claimed || treadle.claim_lanes(
-                        p_worker_id, v_now, v_running, p_wanted - cardinality(v_claimed), v_opened[v_turn : v_turn], true
-                    );
-                    v_turn := v_turn + 1;
-                end loop;
-                exit when v_next.lanes is null or cardinality(v_claimed) = p_wanted;
+                continue;
+            end if;
 
-                v_ids := treadle.claim_lanes(
-                    p_worker_id, v_now, v_running, p_wanted - cardinality(v_claimed), v_next.lanes, v_limits, v_fair,
-                    p_wait => v_claimed = '{}'
-                );
-                v_claimed := v_claimed || v_ids;
-                exit when cardinality(v_claimed) = p_wanted;
-                if v_ids = '{}' and v_safe.xid is null then
-                    perform treadle.make_idle(v_next.ids, v_now);
-                end if;
-                v_next := treadle.lanes_in_turn(
-                    p_job_types, p_queues, v_safe, case when v_ids = '{}' then c_lanes else v_few end,
-                    v_next.level, v_next.first, v_next.turn, v_next.step, v_next.place
-                );
-            end loop;
-        end if;
+            exit when v_next.lanes is null;
+            v_ids := treadle.claim_lanes(
+                p_worker_id, v_now, v_running, p_wanted - cardinality(v_claimed), v_next.lanes, v_limits, v_fair,
+                p_wait => v_claimed = '{}'
+            );
+            v_claimed := v_claimed || v_ids;
+            exit when cardinality(v_claimed) = p_wanted;
+            if v_ids = '{}' and v_safe.xid is null then
+                perform treadle.make_dormant(v_next.ids, v_now);
+            end if;
+            v_next := treadle.lanes_in_turn(
+                p_job_types, p_queues, v_safe, case when v_ids = '{}' then c_lanes else v_few end,
+                v_next.level, v_next.first, v_next.turn, v_next.step, v_next.place
+            );
+        end loop;
 
         -- What looks like a lock may be something else: try all rows.
         exit when v_claimed <> '{}' or v_running = '{}';

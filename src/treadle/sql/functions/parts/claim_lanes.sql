@@ -18,8 +18,9 @@ create or replace function treadle.claim_lanes(
 language plpgsql
 as $$
 declare
-    -- How many jobs are read at least, of all lanes that take turns.
-    c_read constant int := 200;
+    v_fair constant varchar[] := case
+        when '' = any (p_fair) or exists (select from unnest(p_lanes) as range where (range.lane).job_type = any (p_fair)) then p_fair
+    end;
     -- As in claim_jobs().
     c_dead constant int := 500;
     -- How often more jobs are read because those that were read had expired. (The next claim goes on.)
@@ -27,17 +28,20 @@ declare
     v_read constant bigint := pg_stat_get_xact_tuples_returned('treadle.idx_jobs_claimable'::regclass);
     v_due constant timestamptz := coalesce(p_due, p_now);
     v_head int; -- how many jobs of each lane are read
-    v_any boolean := cardinality(p_lanes) = 1 and not p_limited and p_fair is null; -- take the jobs of one lane after the other
+    v_any boolean := cardinality(p_lanes) = 1 and not p_limited and v_fair is null; -- take the jobs of one lane after the other
+    -- If lanes take turns: how many are asked beyond those that have a share. Under limits, that locks them for others.
+    v_spare int := case when p_limited then 0 else cardinality(p_lanes) end;
     v_picked treadle.lane_range[] := p_lanes;
     v_shares int[] := array[p_wanted]; -- how many jobs of each
-    v_full treadle.lane[]; -- those for which there is not room enough: they are not read again
+    v_granted int[]; -- and how many their limits allow
+    v_done treadle.lane[]; -- those that have no more jobs, or not room enough: they are not read again
     v_lockers xid[];
     v_found int;
     v_places tid[];
     v_admitted tid[];
+    v_picks int[]; -- which lane each is from
     v_keyed boolean;
     v_weighted boolean;
-    v_granted int[];
     v_limited int[]; -- which of the picked lanes has
     v_limits int[]; -- which of the limits
     v_names varchar[]; -- that were locked
@@ -53,32 +57,46 @@ begin
         v_lockers := treadle.recent_lockers();
     end if;
 
+    -- Lanes whose limits no other claim seems to have locked: with eight claims at a time, each would otherwise read the same jobs. If
+    -- there is none, lock_limits() may wait for them.
     if p_limited and cardinality(p_lanes) > 1 then
-        v_picked := treadle.unlocked_lanes(v_lockers, p_lanes);
-        -- If none is free, lock_limits() may wait for them.
+        v_picked := array(
+            select range
+            from unnest(p_lanes) as range
+            where not exists (
+                select
+                from treadle.limits_of((range.lane).queue, (range.lane).job_type, (range.lane).partition) as rule
+                cross join lateral (
+                    select
+                    from treadle.limit_keys as known
+                    where known.name = rule.name
+                      and known.key = rule.key
+                      and known.xmax = any (v_lockers)
+                    limit 1
+                ) as locked
+            )
+        );
         if v_picked <> '{}' or not p_wait then
             p_lanes := v_picked;
         end if;
-    end if;
-    if p_fair is not null then
-        v_head := p_wanted / greatest(1, cardinality(p_lanes));
-        v_head := least(p_wanted, greatest(1 + v_head + 3 * sqrt(v_head), c_read / greatest(1, cardinality(p_lanes))));
     end if;
 
     loop
         exit when p_lanes = '{}';
 
-        if not v_any and p_fair is not null then
-            select fair.picked, fair.shares, fair.jobs
-            into v_picked, v_shares, v_found
-            from treadle.pick_fairly(p_fair, v_due, v_lockers, p_wanted, v_head, p_lanes) as fair;
+        -- Choose.
+        if not v_any and v_fair is not null then
+            select fair.picked, fair.shares
+            into v_picked, v_shares
+            from treadle.fair_shares(v_fair, p_lanes, v_due, p_wanted, v_lockers, v_spare) as fair;
+            v_spare := least(4 * v_spare + 4, cardinality(p_lanes));
         elsif not v_any then
             select oldest.picked, oldest.shares, oldest.jobs, oldest.per_lane
             into v_picked, v_shares, v_found, v_head
             from treadle.oldest_of_lanes(p_lanes, v_due, p_wanted, v_lockers) as oldest;
         end if;
 
-        v_full := null;
+        v_done := '{}';
         v_names := null;
         if p_limited and v_picked is not null then
             select locked.shares, locked.lanes, locked.limits, locked.names, locked.keys, locked.room, locked.enough
@@ -86,18 +104,20 @@ begin
             from treadle.lock_limits(
                 p_now, array(select range.lane from unnest(v_picked) as range), p_wait and v_taken = '{}', v_shares
             ) as locked;
-            select array_agg(pick.lane)
-            into v_full
-            from unnest(v_picked, v_shares, v_granted) as pick (lane, start, jobs, granted)
-            where pick.granted < pick.jobs;
+            v_done := array(
+                select pick.lane
+                from unnest(v_picked, v_shares, v_granted) as pick (lane, start, jobs, granted)
+                where pick.granted < pick.jobs
+            );
             v_shares := v_granted;
         end if;
 
-        select array_agg(locked.place), bool_or(locked.keyed), bool_or(locked.weighted)
-        into v_places, v_keyed, v_weighted
+        -- Lock.
+        select array_agg(locked.place), array_agg(locked.nth), bool_or(locked.keyed), bool_or(locked.weighted)
+        into v_places, v_picks, v_keyed, v_weighted
         from (
-            select job.place, job.keyed, job.weighted
-            from unnest(v_picked, v_shares) as pick (lane, start, jobs)
+            select job.place, pick.nth, job.keyed, job.weighted
+            from unnest(v_picked, v_shares) with ordinality as pick (lane, start, jobs, nth)
             cross join lateral (
                 select job.ctid as place, job.key is not null as keyed, job.weight > 1 as weighted
                 from treadle.jobs as job
@@ -114,12 +134,20 @@ begin
             limit p_wanted
         ) as locked;
 
+        if v_fair is not null and coalesce(cardinality(v_places), 0) < p_wanted then
+            v_done := v_done || array(
+                select pick.lane
+                from unnest(v_picked, v_shares) with ordinality as pick (lane, start, jobs, nth)
+                where pick.jobs > coalesce(cardinality(array_positions(v_picks, pick.nth::int)), 0)
+            );
+        end if;
+
         v_admitted := v_places;
         if v_names is not null and v_places is not null and (v_weighted or not v_enough) then
-            v_admitted := treadle.admit_jobs(p_now, v_places, v_names, v_keys, v_room, v_weighted, p_fair is not null);
+            v_admitted := treadle.admit_jobs(p_now, v_places, v_names, v_keys, v_room, v_weighted, v_fair is not null);
             -- Another round must not take the jobs behind one that does not fit.
             if cardinality(v_admitted) < cardinality(v_places) then
-                v_full := v_full || array(
+                v_done := v_done || array(
                     select distinct row(job.queue, job.job_type, job.priority, job.partition)::treadle.lane
                     from treadle.jobs as job
                     where job.ctid = any (v_places)
@@ -128,6 +156,7 @@ begin
             end if;
         end if;
 
+        -- Mark.
         v_claimed := array(
             select job.id
             from treadle.mark_claimed(
@@ -143,11 +172,13 @@ begin
         end if;
         v_taken := v_taken || v_claimed;
         p_wanted := p_wanted - cardinality(v_claimed);
-        if v_full is not null then
+
+        -- And again, if more are wanted.
+        if v_done <> '{}' then
             p_lanes := array(
                 select range
                 from unnest(p_lanes) as range
-                where range.lane <> all (v_full)
+                where range.lane <> all (v_done)
             );
         end if;
         if cardinality(v_claimed) < cardinality(v_admitted) and not v_keyed and v_expired < c_expired then
@@ -155,10 +186,9 @@ begin
             continue;
         end if;
         exit when p_wanted = 0 or v_any;
+        continue when v_done <> '{}';
 
-        if v_full is not null or p_fair is not null and v_claimed <> '{}' then
-            v_head := case when p_fair is null then v_head else least(4 * v_head, p_wanted) end;
-        elsif cardinality(v_claimed) < v_found and v_retries > 0 then
+        if cardinality(v_claimed) < v_found and v_retries > 0 then
             -- Other claims were faster: choose again.
             v_retries := v_retries - 1;
             v_lockers := treadle.recent_lockers();

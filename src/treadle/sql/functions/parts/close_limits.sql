@@ -1,5 +1,6 @@
--- After handlers were told to wait: closes the limits of each job until then. Those per its element of p_parts, if that is not
--- null; otherwise the rates, or all if there is none. Two calls lock limits in the same order, whatever the jobs.
+-- After handlers were told to wait: closes the limits of each job until its element of p_until. Those per its
+-- element of p_parts, if that is not null; otherwise the rates, or all if there is none. Two calls lock limits in
+-- the same order, whatever the jobs.
 create or replace function treadle.close_limits(p_ids uuid[], p_until timestamptz[], p_parts varchar[]) returns void
 language plpgsql
 set enable_seqscan = off
@@ -62,6 +63,3 @@ begin
     end loop;
 end
 $$;
-
-comment on function treadle.close_limits(uuid[], timestamptz[], varchar[])
-    is 'Closes the limits of each job until its element of p_until.';

@@ -1,5 +1,5 @@
--- A histogram: how many of the times lie in each bucket of time_buckets(), and at last how many are longer. Nulls are not
--- counted.
+-- A histogram: how many of the times lie in each bucket of time_buckets(), and at last how many are longer. Nulls
+-- are not counted.
 create or replace function treadle.count_by_bucket(p_seconds double precision[]) returns bigint[]
 language plpgsql immutable
 as $$
@@ -17,5 +17,3 @@ begin
     );
 end
 $$;
-
-comment on function treadle.count_by_bucket(double precision[]) is 'How many of these times, in seconds, lie in each bucket of time_buckets().';

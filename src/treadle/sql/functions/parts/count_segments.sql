@@ -1,12 +1,13 @@
 -- A part of count_depths(): counts again what may have changed in one lane, or among the jobs of a finished status.
+-- Returns how many it counted.
 --
--- The jobs are divided by time into segments of up to c_size; treadle.depths has how many jobs each has, and the depth is their
--- sum. Jobs leave at the beginning, where claims and pruning begin, and arrive at the present or at the end. So the first segment,
--- the last one and that of the present are counted every time, and one of the others, the one that was counted longest ago, if
--- that is more than c_again ago: a cancelled job, for example, is noticed then.
+-- The jobs are divided by time into segments of up to c_size; treadle.depths has how many jobs each has, and the depth
+-- is their sum. Jobs leave at the beginning, where claims and pruning begin, and arrive at the present or at the end.
+-- So the first segment, the last one and that of the present are counted every time, and one of the others, the one
+-- that was counted longest ago, if that is more than c_again ago: a cancelled job, for example, is noticed then.
 --
--- Counting stops after p_limit jobs, or at p_until if at least p_least were counted, and continues with the next call. Until all
--- were counted once, the number of the last segment is null.
+-- Counting stops after p_limit jobs, or at p_until if at least p_least were counted, and continues with the next call.
+-- Until all were counted once, the number of the last segment is null.
 create or replace function treadle.count_segments(
     p_status varchar,
     p_lane treadle.lane,
@@ -82,8 +83,8 @@ begin
         order by segment.is_oldest, segment.starts_at
     loop
         v_from := v_segment.starts_at;
-        -- Below the first segment there may be jobs that were committed late, or whose time was written by hand. Those that are
-        -- finished are looked for once a minute, because of the index entries of those that were pruned.
+        -- Below the first segment there may be jobs that were committed late, or whose time was written by hand. Those
+        -- that are finished are looked for once a minute, because of the index entries of those that were pruned.
         v_begin := case
             when not v_segment.is_first then v_from
             when p_status = 'pending' then p_start
@@ -119,6 +120,3 @@ begin
     return p_limit - v_left;
 end
 $$;
-
-comment on function treadle.count_segments(varchar, treadle.lane, timestamptz, timestamptz, bigint, timestamptz, bigint)
-    is 'Counts again what may have changed in a lane, or among the jobs of a finished status. Returns how many it counted.';

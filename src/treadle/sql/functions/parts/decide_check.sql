@@ -1,9 +1,10 @@
--- Decides about jobs that were noted: see dependency_checks. p_check is the row there, which is deleted, or keeps what is left; null at
--- commit, when there is no row yet: usually none is needed.
+-- Decides about jobs that wait for others, or that others wait for: see dependency_checks. p_check is the row there,
+-- which is deleted, or keeps what is left; null at commit, when there is no row yet: usually none is needed.
 --
--- An error affects only these jobs: it must not stop the claims and ticks of all others, nor undo the end of the job that somebody
--- waits for. They are tried again later.
-create or replace function treadle.decide_check(p_check bigint, p_ids uuid[], p_ended boolean, p_past uuid, p_limit int) returns void
+-- An error affects only these jobs: it must not stop the claims and ticks of all others, nor undo the end of the job
+-- that somebody waits for. They are tried again later.
+create or replace function treadle.decide_check(p_check bigint, p_ids uuid[], p_ended boolean, p_past uuid, p_limit int)
+returns void
 language plpgsql
 set enable_seqscan = off
 as $$
@@ -44,6 +45,3 @@ begin
     end if;
 end
 $$;
-
-comment on function treadle.decide_check(bigint, uuid[], boolean, uuid, int)
-    is 'Decides about jobs that wait for others, or that others wait for; what is left is a row of dependency_checks.';

@@ -1,4 +1,5 @@
--- For prune_jobs(): deletes up to p_limit jobs of workflows that have ended, except those that have not, or that others wait for.
+-- A part of prune_jobs(): deletes up to p_limit jobs of workflows that have ended, except those that have not, or
+-- that others wait for. Returns how many.
 create or replace function treadle.delete_members(p_ids uuid[], p_limit int) returns int
 language plpgsql
 set treadle.plan = nested_loops
@@ -46,5 +47,3 @@ begin
     return v_deleted;
 end
 $$;
-
-comment on function treadle.delete_members(uuid[], int) is 'Deletes jobs of workflows that have ended. Returns how many.';

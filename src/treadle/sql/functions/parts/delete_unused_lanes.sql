@@ -9,11 +9,12 @@ begin
     with unused as (
         delete from treadle.lanes as lane
         where lane.id = any (array(
-                select idle.id
-                from treadle.lanes as idle
-                where idle.idle_xid < p_oldest.next_xid
-                  and idle.idle_xid <> all (p_oldest.running)
-                  and idle.next_run_at is null
+                select dormant.id
+                from treadle.lanes as dormant
+                where dormant.dormant_xid < p_oldest.next_xid
+                  and dormant.dormant_xid <> all (p_oldest.running)
+                  and dormant.limit_name is null
+                  and dormant.wakes_at is null
                 limit p_limit
                 for update skip locked
               ))
@@ -30,4 +31,4 @@ end
 $$;
 
 comment on function treadle.delete_unused_lanes(treadle.ticks, int)
-    is 'Deletes idle lanes without jobs that no running transaction has seen active. Returns how many.';
+    is 'Deletes dormant lanes without jobs that no running transaction has seen active. Returns how many.';

@@ -1,4 +1,4 @@
--- For a reason: how a job ended. If it was itself stopped because of another one, how that one ended.
+-- How a job ended, as a reason for another one. If it was itself stopped because of another one, how that one ended.
 create or replace function treadle.describe_end(p_id uuid, p_relation text default '') returns text
 language plpgsql stable
 set enable_seqscan = off
@@ -28,5 +28,3 @@ begin
     );
 end
 $$;
-
-comment on function treadle.describe_end(uuid, text) is 'How a job ended, as a reason for another one.';

@@ -1,11 +1,11 @@
--- Lanes that are idle and have no jobs are left out: they are about to be deleted.
+-- Lanes that are dormant and have no jobs are left out: they are about to be deleted.
 create or replace function treadle.distinct_lanes()
-returns table (lane treadle.lane, opened_at timestamptz)
+returns table (lane treadle.lane, changed_at timestamptz)
 language sql stable
 as $$
-    select row(known.queue, known.job_type, known.priority, known.partition)::treadle.lane, max(known.opened_at)
+    select row(known.queue, known.job_type, known.priority, known.partition)::treadle.lane, max(known.changed_at)
     from treadle.lanes as known
-    where known.idle_xid is null or known.next_run_at is not null
+    where treadle.is_listed(known.dormant_xid, known.limit_name) or known.wakes_at is not null
     group by known.queue, known.job_type, known.priority, known.partition
 $$;
 

@@ -1,8 +1,14 @@
--- Of the jobs that a limit is for: those of the lowest priority first, and none of a higher priority than p_priority. Jobs that a
--- claim has locked are passed over, and so are those that wait for an earlier one of their key. Returns whether there were enough;
--- otherwise none is cancelled.
-create or replace function treadle.drop_oldest(p_name varchar, p_per varchar, p_key varchar, p_priority int, p_count int, p_kept uuid[])
-returns boolean
+-- Cancels the oldest waiting jobs that a limit is for: those of the lowest priority first, and none of a higher
+-- priority than p_priority. Jobs that a claim has locked are passed over, and so are those that wait for an earlier
+-- one of their key. Returns whether there were enough; otherwise none is cancelled.
+create or replace function treadle.drop_oldest(
+    p_name varchar,
+    p_per varchar,
+    p_key varchar,
+    p_priority int,
+    p_count int,
+    p_kept uuid[]
+) returns boolean
 language plpgsql
 set treadle.plan = index_ranges
 as $$
@@ -58,6 +64,3 @@ begin
     return true;
 end
 $$;
-
-comment on function treadle.drop_oldest(varchar, varchar, varchar, int, int, uuid[])
-    is 'Cancels the oldest waiting jobs that a limit is for.';

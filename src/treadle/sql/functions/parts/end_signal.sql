@@ -1,3 +1,4 @@
+-- Completes a job that waits for a signal.
 create or replace function treadle.end_signal(p_id uuid, p_value jsonb) returns void
 language plpgsql
 set enable_seqscan = off
@@ -16,5 +17,3 @@ begin
     perform treadle.announce(array[p_id]);
 end
 $$;
-
-comment on function treadle.end_signal(uuid, jsonb) is 'Completes a job that waits for a signal.';

@@ -1,5 +1,6 @@
--- The part of enqueue_with_options() for unique keys with a limit per period. Each key has per_period places; each enqueued
--- job takes one for the length of the period. A call locks the first place of its keys, so there is one at a time for each key.
+-- A part of enqueue_with_options(): enqueues as many jobs as each unique key allows per period, and returns the
+-- latest job for the others. Each key has per_period places; each enqueued job takes one for the length of the
+-- period. A call locks the first place of its keys, so there is one at a time for each key.
 create or replace function treadle.enqueue_per_period(
     p_job treadle.jobs,
     p_data text[],
@@ -60,7 +61,9 @@ begin
         select each.unique_key, each.nth, row_number() over (partition by each.unique_key order by each.nth) as place
         from unnest(p_options.unique_keys) with ordinality as each (unique_key, nth)
     )
-    select array_agg(item.nth order by item.nth), array_agg(item.unique_key order by item.nth), array_agg(free.slot order by item.nth)
+    select
+        array_agg(item.nth order by item.nth), array_agg(item.unique_key order by item.nth),
+        array_agg(free.slot order by item.nth)
     into v_nths, v_keys, v_slots
     from item
     join free on free.unique_key = item.unique_key and free.place = item.place;
@@ -90,6 +93,3 @@ begin
     left join latest on latest.unique_key = item.unique_key;
 end
 $$;
-
-comment on function treadle.enqueue_per_period(treadle.jobs, text[], varchar[], treadle.enqueue_options)
-    is 'Enqueues as many jobs as each unique key allows per period, and returns the latest job for the others.';

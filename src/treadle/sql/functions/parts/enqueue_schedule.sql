@@ -1,5 +1,6 @@
--- The times come in order. A time that was dealt with already is not enqueued again, not even after a dump was restored or
--- the server's clock was set back: the primary key of occurrences does not allow it.
+-- Enqueues the jobs of a schedule for these times, which come in order, and notes the times that were missed.
+-- Returns the number of jobs. A time that was dealt with already is not enqueued again, not even after a dump was
+-- restored or the server's clock was set back: the primary key of occurrences does not allow it.
 create or replace function treadle.enqueue_schedule(
     p_schedule treadle.schedules,
     p_times timestamptz[],
@@ -74,6 +75,3 @@ begin
     return v_count;
 end
 $$;
-
-comment on function treadle.enqueue_schedule(treadle.schedules, timestamptz[], timestamptz[])
-    is 'Enqueues the jobs of a schedule for these times, and notes the times that were missed. Returns the number of jobs.';

@@ -1,12 +1,13 @@
--- The part of enqueue_with_options() for unique keys that one job has at a time: until it is finished, or until it is claimed.
--- The unique index of jobs makes sure of it; what is read before the INSERT only avoids waiting for transactions that are about
--- to finish such a job.
+-- A part of enqueue_with_options(): enqueues jobs whose unique key no other job has, until that one is finished or
+-- claimed, and returns or changes the others. The unique index of jobs makes sure of it; what is read before the
+-- INSERT only avoids waiting for transactions that are about to finish such a job.
 --
--- A pending job that is returned instead of a new one stays locked until the caller's transaction ends: so it does not begin
--- before what the caller has written is visible. (If the key lasts until the job is finished, then it may be running already, and
--- there is no such promise.) Claims skip locked jobs.
+-- A pending job that is returned instead of a new one stays locked until the caller's transaction ends: so it does not
+-- begin before what the caller has written is visible. (If the key lasts until the job is finished, then it may be
+-- running already, and there is no such promise.) Claims skip locked jobs.
 --
--- Rows are locked and inserted in the order of the unique keys, so that two calls at the same time cannot wait for each other.
+-- Rows are locked and inserted in the order of the unique keys, so that two calls at the same time cannot wait for each
+-- other.
 create or replace function treadle.enqueue_unless_exists(
     p_job treadle.jobs,
     p_data text[],
@@ -116,7 +117,8 @@ begin
         select item.nth::int, added.id, item.place = 1, v_replace and item.place > 1
         from unnest(v_ids, v_keys) as added (id, unique_key)
         join (
-            select each.unique_key, each.nth, row_number() over (partition by each.unique_key order by each.nth) as place
+            select
+                each.unique_key, each.nth, row_number() over (partition by each.unique_key order by each.nth) as place
             from unnest(p_options.unique_keys) with ordinality as each (unique_key, nth)
         ) as item on item.unique_key = added.unique_key;
 
@@ -140,6 +142,3 @@ begin
     join unnest(p_options.unique_keys) with ordinality as item (unique_key, nth) on item.unique_key = found.unique_key;
 end
 $$;
-
-comment on function treadle.enqueue_unless_exists(treadle.jobs, text[], varchar[], treadle.enqueue_options)
-    is 'Enqueues jobs whose unique key no other job has, and returns or changes the others.';

@@ -1,3 +1,4 @@
+-- The first job of a workflow that did not complete.
 create or replace function treadle.failed_member(p_id uuid) returns uuid
 language plpgsql stable
 set treadle.plan = nested_loops
@@ -27,5 +28,3 @@ begin
     return v_failed;
 end
 $$;
-
-comment on function treadle.failed_member(uuid) is 'The first job of a workflow that did not complete.';

@@ -1,75 +1,112 @@
--- Divides jobs of one priority among lanes whose values of an argument take turns (see type_settings): how many each of them gets,
--- instead of p_shares, which goes by age. Each job type keeps what it got, unless the types take turns as well.
+-- The first step of a claim, as oldest_of_lanes(), for lanes whose values of an argument take turns (see type_settings): which lanes, and
+-- how many jobs of each. No job is read for it, unless there are several job types that do not take turns: then each of them gets as many
+-- as it has among the oldest.
 --
--- Nothing is remembered about who had how many. Each lane has a piece of a circle, as long as its weight; the jobs are points
--- at equal distances on it, and each call turns the circle by the golden ratio. So after any number of calls, each lane has had
--- its part but for a few jobs. What a lane cannot use goes to the others.
+-- Nothing is remembered about who had how many. Each lane has a piece of a circle, as long as its weight; the jobs are points at equal
+-- distances on it, and each call turns the circle by the golden ratio. So after any number of calls, each lane has had its part but for
+-- a few jobs. A lane may have fewer jobs than its share, or none: p_spare others follow, in a random order, with a job each at least.
 create or replace function treadle.fair_shares(
     p_fair varchar[], -- the job types whose lanes take turns; with an empty one, the types do, too
-    p_lanes treadle.lane[],
-    p_available int[],
-    p_shares int[]
-) returns int[]
+    p_lanes treadle.lane_range[],
+    p_due timestamptz,
+    p_wanted int,
+    p_lockers xid[],
+    p_spare int,
+    out picked treadle.lane_range[],
+    out shares int[]
+)
 language plpgsql
 as $$
 declare
     v_place constant double precision := nextval('treadle.fair_turns') * 0.6180339887498949;
-    v_turn constant double precision := v_place - floor(v_place);
-    v_types varchar[];
-    v_totals int[];
-    v_lanes int[];
-    v_weights double precision[];
-    v_divided int[];
-begin
-    select array_agg(known.job_type), array_agg(known.jobs)
-    into v_types, v_totals
-    from (
-        select lane.job_type, sum(lane.share)::int as jobs
-        from unnest(p_lanes, p_shares) as lane (queue, job_type, priority, partition, share)
-        group by lane.job_type
-        order by lane.job_type
-    ) as known;
-
-    if '' = any (p_fair) then
-        v_totals := treadle.divide_jobs(
-            (select sum(share)::int from unnest(p_shares) as share),
-            array(select 1.0 from unnest(v_types)),
-            array(
-                select sum(lane.available)::int
-                from unnest(p_lanes, p_available) as lane (queue, job_type, priority, partition, available)
-                group by lane.job_type
-                order by lane.job_type
-            ),
-            v_turn
+    v_by_age constant boolean := '' <> all (p_fair)
+        and exists (
+            select
+            from unnest(p_lanes) as range
+            where (range.lane).job_type <> all (p_fair)
+               or (range.lane).job_type <> ((p_lanes[1]).lane).job_type
         );
+    v_weighted constant boolean := exists (select from treadle.fair_weights);
+    v_oldest treadle.lane_range[];
+    v_counts int[];
+begin
+    if v_by_age then
+        select oldest.picked, oldest.shares
+        into v_oldest, v_counts
+        from treadle.oldest_of_lanes(p_lanes, p_due, p_wanted, p_lockers) as oldest;
     end if;
 
-    for v_nth in 1 .. cardinality(v_types) loop
-        continue when v_types[v_nth] <> all (p_fair) and '' <> all (p_fair);
-
-        select array_agg(lane.nth order by lane.nth), array_agg(coalesce(chosen.weight, 1) order by lane.nth)
-        into v_lanes, v_weights
-        from unnest(p_lanes) with ordinality as lane (queue, job_type, priority, partition, nth)
+    with lane as materialized (
+        select
+            range.lane, range.start, range.nth, (range.lane).job_type, coalesce(oldest.jobs, 0) as jobs,
+            -- Those of weight 0 come when there are no others.
+            case
+                when max(coalesce(own.weight, 1)) over (partition by (range.lane).job_type) = 0 then 1
+                else coalesce(own.weight, 1)
+            end::double precision as weight
+        from unnest(p_lanes) with ordinality as range (lane, start, nth)
+        left join unnest(v_oldest, v_counts) as oldest (lane, start, jobs) on oldest.lane = range.lane
         left join lateral (
             select own.weight
             from treadle.type_settings as setting
             join treadle.fair_weights as own on own.job_type = setting.weights_of
-            where setting.job_type = lane.job_type
-              and own.key = treadle.limit_key(setting.fair_by, lane.partition)
+            where v_weighted
+              and setting.job_type = (range.lane).job_type
+              and own.key = treadle.limit_key(setting.fair_by, (range.lane).partition)
             limit 1
-        ) as chosen on true
-        where lane.job_type = v_types[v_nth];
-
-        v_divided := treadle.divide_jobs(
-            v_totals[v_nth], v_weights, array(select p_available[lane] from unnest(v_lanes) as lane), v_turn
-        );
-        for v_lane in 1 .. cardinality(v_lanes) loop
-            p_shares[v_lanes[v_lane]] := v_divided[v_lane];
-        end loop;
-    end loop;
-    return p_shares;
+        ) as own on true
+    ),
+    kind as materialized (
+        select
+            known.job_type,
+            case
+                when v_by_age then known.jobs
+                else ceil(known.nth / known.kinds * p_wanted - turned.first) - ceil((known.nth - 1) / known.kinds * p_wanted - turned.first)
+            end::int as jobs
+        from (
+            select
+                lane.job_type, sum(lane.jobs) as jobs,
+                row_number() over (order by lane.job_type)::double precision as nth, count(*) over () as kinds
+            from lane
+            group by lane.job_type
+        ) as known
+        cross join lateral (
+            select v_place * p_wanted - floor(v_place * p_wanted) as first
+        ) as turned
+    ),
+    share as materialized (
+        select
+            piece.lane, piece.start, piece.weight,
+            case
+                when piece.job_type = any (p_fair) or '' = any (p_fair)
+                    -- The first point is a part of a step behind the beginning of the circle.
+                    then ceil(piece.ends / piece.total * piece.wanted - piece.first)
+                        - ceil((piece.ends - piece.weight) / piece.total * piece.wanted - piece.first)
+                else piece.jobs
+            end::int as jobs
+        from (
+            select
+                lane.*,
+                kind.jobs as wanted,
+                v_place * kind.jobs - floor(v_place * kind.jobs) as first,
+                sum(lane.weight) over (partition by lane.job_type order by lane.nth) as ends,
+                sum(lane.weight) over (partition by lane.job_type) as total
+            from lane
+            join kind on kind.job_type = lane.job_type
+        ) as piece
+    )
+    select array_agg(row(next.lane, next.start)::treadle.lane_range), array_agg(greatest(next.jobs, 1))
+    into picked, shares
+    from (
+        select share.lane, share.start, share.jobs
+        from share
+        where share.jobs > 0
+           or share.weight > 0
+        order by share.jobs > 0 desc, random()
+        limit p_spare + (select count(*) from share where share.jobs > 0)
+    ) as next;
 end
 $$;
 
-comment on function treadle.fair_shares(varchar[], treadle.lane[], int[], int[])
-    is 'Divides jobs among lanes that take turns.';
+comment on function treadle.fair_shares(varchar[], treadle.lane_range[], timestamptz, int, xid[], int)
+    is 'Which lanes a claim takes jobs from, and how many of each, if lanes take turns.';

@@ -1,8 +1,8 @@
 -- The jobs with a value in the payload, the newest first, along the index that has_payload_index() has found, for
 -- find_jobs().
 --
--- `rank` and `at` are those of the job in the list of its status: if the index is dropped while somebody turns pages, the
--- next page continues there.
+-- `rank` and `at` are those of the job in the list of its status: if the index is dropped while somebody turns pages,
+-- the next page continues there.
 create or replace function treadle.find_by_payload(
     p_path text[],
     p_value jsonb,
@@ -97,6 +97,3 @@ begin
     end loop;
 end
 $$;
-
-comment on function treadle.find_by_payload(text[], jsonb, varchar, varchar, varchar, varchar, varchar, text, text, timestamptz, timestamptz, uuid, uuid, uuid, int, int, timestamptz, jsonb)
-    is 'The jobs with a value in the payload, along an index, for find_jobs().';

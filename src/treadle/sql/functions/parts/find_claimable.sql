@@ -1,10 +1,10 @@
--- The claimable jobs that are due at p_from or later, in the order in which they will be claimed, for find_jobs(). Paused
--- lanes are included.
+-- The claimable jobs that are due at p_from or later, in the order in which they will be claimed, for find_jobs().
+-- Paused lanes are included.
 --
 -- Priorities are read one after the other. Of each lane of a priority as many jobs as may be needed are read, and the
 -- lanes are merged. A job behind the last one read of any lane may not be the next one, and is left to another round. A
--- search starts at a floor, because of the dead index entries below (see public/tick.sql): one that is certain, so that it
--- also finds jobs that were committed late.
+-- search starts at a floor, because of the dead index entries below (see public/tick.sql): one that is certain, so that
+-- it also finds jobs that were committed late.
 create or replace function treadle.find_claimable(
     p_job_type varchar,
     p_queue varchar,
@@ -175,6 +175,3 @@ begin
     end loop;
 end
 $$;
-
-comment on function treadle.find_claimable(varchar, varchar, varchar, text, boolean, timestamptz, int, timestamptz, uuid, int, int, timestamptz, text, uuid, uuid, text[], jsonb, jsonb)
-    is 'The claimable jobs in the order in which they will be claimed, for find_jobs().';

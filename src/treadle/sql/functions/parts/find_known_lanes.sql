@@ -1,6 +1,6 @@
--- The lanes that a search reads, each from its floor on, the highest priority first: active, not paused or parked. They are null if
+-- The lanes that a search reads, each from its floor on, the highest priority first: active and not paused. They are null if
 -- there are more than c_lanes, or if the floors cannot be trusted: then the search needs lanes_in_turn(). Also whether there are
--- limits, and when the first job of an idle lane is due.
+-- limits, and when the first job of a dormant lane is due.
 --
 -- A session keeps them between its searches, in a setting of its own. They are valid until the next tick, which looks for late
 -- commits below the floors, and until a lane becomes active or there are other limits (note_lane_change). Both move a clock that is
@@ -50,8 +50,7 @@ begin
             select lane.queue, lane.job_type, lane.priority, lane.partition
             from treadle.lanes as lane
             where lane.job_type = any (p_job_types)
-              and lane.idle_xid is null
-              and lane.parked_name is null
+              and lane.dormant_xid is null
             limit v_rows
         ),
         known as materialized (
@@ -90,7 +89,7 @@ begin
     end if;
 
     v_found.lanes := coalesce(v_lanes, '{}');
-    v_found.next_idle := treadle.next_idle(p_job_types, p_queues);
+    v_found.next_wake := treadle.next_wake(p_job_types, p_queues);
     if v_keeps
         and abs(extract(epoch from clock_timestamp()) * 1000000 - v_changed) > 1000000
         and exists (

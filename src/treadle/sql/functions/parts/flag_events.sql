@@ -1,5 +1,4 @@
+-- The bit of jobs.flags that says: this job has events.
 create or replace function treadle.flag_events() returns smallint
 language sql immutable parallel safe
 return 1::smallint;
-
-comment on function treadle.flag_events() is 'The bit of jobs.flags that says: this job has events.';

@@ -1,5 +1,4 @@
+-- The bit of jobs.flags that says: this job has steps.
 create or replace function treadle.flag_steps() returns smallint
 language sql immutable parallel safe
 return 4::smallint;
-
-comment on function treadle.flag_steps() is 'The bit of jobs.flags that says: this job has steps.';

@@ -1,3 +1,4 @@
+-- Deletes what belongs to a limit that was deleted.
 create or replace function treadle.forget_limit(p_name varchar) returns void
 language plpgsql
 as $$
@@ -11,5 +12,3 @@ begin
     perform treadle.reopen_limit(p_name);
 end
 $$;
-
-comment on function treadle.forget_limit(varchar) is 'Deletes what belongs to a limit that was deleted.';

@@ -42,5 +42,3 @@ begin
     end loop;
 end
 $$;
-
-comment on function treadle.forget_limit_keys(timestamptz) is 'Deletes keys of limits that no job uses any more.';

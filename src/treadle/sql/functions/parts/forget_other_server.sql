@@ -1,7 +1,9 @@
--- After a dump of another server was restored: its transaction ids mean nothing here. A tick from the future shows that.
+-- Removes the transaction ids that come from the dump of another server: they mean nothing here. A tick from the
+-- future shows that such a dump was restored.
 --
--- Those of events only give the order in which app.events() returns them, and hide the ones that a running transaction might
--- precede. Ids that this server has not reached would hide them for years, so restored events come first, ordered by job.
+-- Those of events only give the order in which app.events() returns them, and hide the ones that a running transaction
+-- might precede. Ids that this server has not reached would hide them for years, so restored events come first, ordered
+-- by job.
 --
 -- Runs with the rights of its owner: a worker cannot change events.
 create or replace function treadle.forget_other_server() returns void
@@ -20,17 +22,14 @@ begin
     delete from treadle.floors;
 
     update treadle.lanes as lane
-    set idle_xid = null,
-        next_run_at = null
-    where lane.idle_xid is not null;
+    set dormant_xid = null,
+        wakes_at = null,
+        limit_name = null,
+        limit_key = null
+    where lane.dormant_xid is not null;
 
     update treadle.events as event
     set transaction = '0'
     where event.transaction > v_own;
 end
 $$;
-
-comment on function treadle.forget_other_server()
-    is 'Removes the transaction ids that come from the dump of another server.';
-
-revoke all on function treadle.forget_other_server() from public;

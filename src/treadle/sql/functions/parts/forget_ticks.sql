@@ -1,4 +1,5 @@
--- A part of tick(). p_oldest is the newest tick that is older than every running transaction.
+-- A part of tick(): deletes ticks and floors that no running transaction needs. p_oldest is the newest tick that is
+-- older than every running transaction.
 create or replace function treadle.forget_ticks(p_oldest treadle.ticks) returns void
 language plpgsql
 set enable_seqscan = off
@@ -32,5 +33,3 @@ begin
           ));
 end
 $$;
-
-comment on function treadle.forget_ticks(treadle.ticks) is 'Deletes ticks and floors that no running transaction needs.';

@@ -1,5 +1,5 @@
--- For jobs that wait no longer, whose rows are locked. They are due from now on, one after the other, in the order of their ids; and
--- get the results that are their arguments. Those of jobs that did not complete are null.
+-- Lets jobs run that waited for others, whose rows are locked. They are due from now on, one after the other, in the
+-- order of their ids; and get the results that are their arguments. Those of jobs that did not complete are null.
 --
 -- There may be a hundred thousand of them: what the trigger change_job would do for each is done here for all.
 create or replace function treadle.free_waiting(p_ids uuid[]) returns void
@@ -19,7 +19,10 @@ begin
     update treadle.jobs as job
     set holds = job.holds & ~treadle.blocked_by_jobs(),
         run_at = greatest(job.run_at, v_now + (freed.nth - cardinality(p_ids)) * interval '1 microsecond'),
-        data = case when job.flags & treadle.flag_inputs() <> 0 then job.data || treadle.results_for(job.id) else job.data end
+        data = case
+            when job.flags & treadle.flag_inputs() <> 0 then job.data || treadle.results_for(job.id)
+            else job.data
+        end
     from unnest(p_ids) with ordinality as freed (id, nth)
     where job.id = freed.id;
     perform set_config(c_placed, '', true);
@@ -44,5 +47,3 @@ begin
     perform treadle.wake_workers(v_due);
 end
 $$;
-
-comment on function treadle.free_waiting(uuid[]) is 'Lets jobs run that waited for others.';

@@ -1,8 +1,9 @@
--- Counts the failed attempts of a span of time that are not counted yet. Returns how many, and up to when: all of the span, or
--- less if more than p_limit attempts failed in it.
+-- Counts the failed attempts of a span of time, by group, that are not counted yet. Returns how many, and up to
+-- when: all of the span, or less if more than p_limit attempts failed in it.
 --
--- A flood of different messages must not fill the table. An exception has p_most groups in a job type, and a type four times
--- as many; other messages are counted together, by exception as long as a type has not eight times as many groups, else by type.
+-- A flood of different messages must not fill the table. An exception has p_most groups in a job type, and a type four
+-- times as many; other messages are counted together, by exception as long as a type has not eight times as many
+-- groups, else by type.
 create or replace function treadle.group_errors_between(
     p_from timestamptz,
     p_to timestamptz,
@@ -39,7 +40,7 @@ begin
     order by error.failed_at
     offset p_limit
     limit 1;
-    reached := case when reached is null then p_to else least(p_to, greatest(reached, p_from + interval '1 millisecond')) end;
+    reached := least(p_to, greatest(coalesce(reached, p_to), p_from + interval '1 millisecond'));
 
     with found as materialized (
         select
@@ -112,7 +113,9 @@ begin
         )
     ),
     known as materialized (
-        select known.job_type, known.exception, count(*) as groups, sum(count(*)) over (partition by known.job_type) as of_type
+        select
+            known.job_type, known.exception, count(*) as groups,
+            sum(count(*)) over (partition by known.job_type) as of_type
         from treadle.error_groups as known
         where known.job_type in (select missing.job_type from missing)
         group by known.job_type, known.exception
@@ -277,11 +280,10 @@ begin
             example_error = case when described.example_at is null then known.example_error else described.error end,
             example_traceback = case when described.example_at is null then known.example_traceback else described.traceback end,
             -- A new version fails: whoever muted it wanted to know.
-            muted_at = case when described.unmuted is not true then known.muted_at end,
-            muted_by = case when described.unmuted is not true then known.muted_by end,
-            muted_reason = case when described.unmuted is not true then known.muted_reason end,
-            muted_until = case when described.unmuted is not true then known.muted_until end,
-            muted_versions = case when described.unmuted is not true then known.muted_versions end
+            (muted_at, muted_by, muted_reason, muted_until, muted_versions) = (
+                select known.muted_at, known.muted_by, known.muted_reason, known.muted_until, known.muted_versions
+                where described.unmuted is not true
+            )
         from described
         where known.id = described.group_id
     )
@@ -303,6 +305,3 @@ begin
       and old.nth > 20;
 end
 $$;
-
-comment on function treadle.group_errors_between(timestamptz, timestamptz, int, int)
-    is 'Counts failed attempts of a span of time by group, p_limit at most. Returns how many were not counted before, and up to when it came.';

@@ -7,5 +7,3 @@ begin atomic
         right(replace(p_id::text, '-', ''), length(p_digits))
     );
 end;
-
-comment on function treadle.has_digits(uuid, text) is 'Whether an id begins or ends with these digits.';

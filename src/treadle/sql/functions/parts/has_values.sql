@@ -1,4 +1,5 @@
--- p_conditions is an array such as [{"path": ["order"], "value": "ORD-1999"}, {"path": ["note"]}]. Without a value, there must be any.
+-- Whether a payload has all of these values, for find_jobs(). p_conditions is an array such as [{"path": ["order"],
+-- "value": "ORD-1999"}, {"path": ["note"]}]. Without a value, there must be any.
 create or replace function treadle.has_values(p_data jsonb, p_conditions jsonb) returns boolean
 language plpgsql immutable parallel safe
 as $$
@@ -15,5 +16,3 @@ begin
     return true;
 end
 $$;
-
-comment on function treadle.has_values(jsonb, jsonb) is 'Whether a payload has all of these values, for find_jobs().';

@@ -1,5 +1,5 @@
 -- Adds the claimed jobs to those that use the limits, which lock_limits() has locked: room is -1 for one that it has not. Lanes
--- that are parked for a limit that still has room are searched again by the next claims.
+-- that wait for a limit that still has room are searched again by the next claims.
 create or replace function treadle.hold_slots(
     p_now timestamptz,
     p_ids uuid[],
@@ -14,7 +14,6 @@ language plpgsql
 set enable_hashjoin = on -- for joins of lists
 as $$
 declare
-    c_lanes constant int := 10;
     c_jobs constant int := 100;
     v_left bigint[];
 begin
@@ -87,37 +86,7 @@ begin
     from unnest(p_room) with ordinality as used (room, nth)
     left join taken on taken.nth = used.nth;
 
-    -- Some of the lanes that wait longest; the next claim takes care of the others.
-    update treadle.lanes as lane
-    set parked_name = null,
-        parked_key = null
-    where lane.id = any (array(
-            select known.id
-            from unnest(p_names, p_keys, v_left) as used (name, key, room)
-            cross join lateral (
-                select known.id
-                from treadle.lanes as known
-                where known.parked_name = used.name
-                  and known.parked_key = used.key
-                order by known.priority desc
-                limit least(used.room, c_lanes)
-                for update skip locked
-            ) as known
-            where used.room > 0
-          ));
-    if found then
-        insert into treadle.limit_openings (opens_at, name, key)
-        select p_now, used.name, used.key
-        from unnest(p_names, p_keys, v_left) as used (name, key, room)
-        where used.room > 0
-          and exists (
-                select
-                from treadle.lanes as known
-                where known.parked_name = used.name
-                  and known.parked_key = used.key
-          );
-        perform treadle.wake_workers(p_now);
-    end if;
+    perform treadle.wake_lanes(p_now, p_names, p_keys, v_left);
 end
 $$;
 

@@ -1,5 +1,6 @@
--- The order of jobs with a key is that of their ids, which contain the time. If the clock was set back, a new id would be lower
--- than that of an earlier job. So this continues from the earlier id: its time, and a quarter of a microsecond.
+-- The new id p_id, or one that is higher than p_earlier if the clock was set back since. The order of jobs with a
+-- key is that of their ids, which contain the time. If the clock was set back, a new id would be lower than that of
+-- an earlier job. So this continues from the earlier id: its time, and a quarter of a microsecond.
 --
 -- Only for an id that the server has just made: an id that was given with the job is not changed.
 create or replace function treadle.id_after(p_id uuid, p_earlier uuid) returns uuid
@@ -25,5 +26,3 @@ begin
     return (left(v_time, 12) || '7' || right(v_time, 3) || substr(v_id, 17))::uuid;
 end
 $$;
-
-comment on function treadle.id_after(uuid, uuid) is 'The new id p_id, or one that is higher than p_earlier if the clock was set back since.';

@@ -9,5 +9,3 @@ begin atomic
         when p_moment is not null then '00000000-0000-0000-0000-000000000000'::uuid
     end;
 end;
-
-comment on function treadle.id_at(timestamptz) is 'The first id that new_id() could make at this time.';

@@ -1,6 +1,7 @@
--- The INSERT of all jobs but those of enqueue(). p_job has what they have in common; p_nths says which elements of p_data are meant,
--- and p_unique has a unique key for each of them, if they have one. Without unique keys, returns the ids in the order of the list.
--- Jobs whose unique key another job has are left out; if that one is just being added, this waits for its transaction.
+-- Inserts jobs, all but those of enqueue(). p_job has what they have in common; p_nths says which elements of p_data
+-- are meant, and p_unique has a unique key for each of them, if they have one. Without unique keys, returns the ids
+-- in the order of the list. Jobs whose unique key another job has are left out; if that one is just being added,
+-- this waits for its transaction.
 --
 -- run_at grows by a microsecond from job to job, so that the floor of the lane can lie between any two of them. It is
 -- counted backwards, so that all of them are due at once.
@@ -89,6 +90,3 @@ begin
     from added;
 end
 $$;
-
-comment on function treadle.insert_jobs(treadle.jobs, text[], varchar[], varchar[], int[], varchar[])
-    is 'Inserts jobs, except those whose unique key another job has.';

@@ -1,5 +1,7 @@
--- The one definition of a claimable job. Every other condition that blocks a job (a key, other jobs, a signal) is a bit of
--- jobs.holds, so a new rule adds a bit and does not change this function.
+-- Whether a worker may claim a job once it is due: it is pending, nothing blocks it, and it has attempts left.
+--
+-- The one definition of a claimable job. Every other condition that blocks a job (a key, other jobs, a signal) is a bit
+-- of jobs.holds, so a new rule adds a bit and does not change this function.
 --
 -- The planner inlines this function. The result must be the predicate of idx_jobs_claimable, term by term, or claims
 -- cannot use the index: tests/queue/test_claimable.py compares the plans.
@@ -14,6 +16,3 @@ create or replace function treadle.is_claimable(
 ) returns boolean
 language sql immutable parallel safe
 return p_status = 'pending' and p_holds = 0 and treadle.has_attempts_left(p_attempts, p_max_attempts);
-
-comment on function treadle.is_claimable(varchar, smallint, int, int)
-    is 'Whether a worker may claim a job once it is due: it is pending, nothing blocks it, and it has attempts left.';

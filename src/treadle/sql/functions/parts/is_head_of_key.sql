@@ -1,5 +1,6 @@
--- A job is the head of its key if no job with the key runs, and none that waits for its turn is older. Blocked jobs do not
--- count: they are younger, or were enqueued in a transaction that overlapped with this one (see decision 6).
+-- Whether a job is the next to run of those with its key: no job with the key runs, and none that waits for its turn
+-- is older. Blocked jobs do not count: they are younger, or were enqueued in a transaction that overlapped with this
+-- one (see decision 6).
 create or replace function treadle.is_head_of_key(p_key varchar, p_id uuid) returns boolean
 language plpgsql stable
 set enable_seqscan = off
@@ -22,5 +23,3 @@ begin
     );
 end
 $$;
-
-comment on function treadle.is_head_of_key(varchar, uuid) is 'Whether a job is the next to run of those with its key.';

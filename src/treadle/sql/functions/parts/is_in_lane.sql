@@ -1,4 +1,6 @@
--- What identifies a lane is the type treadle.lane; jobs, lanes and floors have its fields as columns. The planner inlines this function, and each comparison becomes a condition of that index.
+-- Whether a job, or a row of lanes, with this queue, job type, priority and partition belongs to a lane. What
+-- identifies a lane is the type treadle.lane; jobs, lanes and floors have its fields as columns. The planner inlines
+-- this function, and each comparison becomes a condition of that index.
 create or replace function treadle.is_in_lane(
     p_queue varchar,
     p_job_type varchar,
@@ -9,6 +11,3 @@ create or replace function treadle.is_in_lane(
 language sql immutable parallel safe
 return p_queue = p_lane.queue and p_job_type = p_lane.job_type and p_priority = p_lane.priority
     and p_partition = p_lane.partition;
-
-comment on function treadle.is_in_lane(varchar, varchar, int, varchar, treadle.lane)
-    is 'Whether a job, or a row of lanes, with this queue, job type, priority and partition belongs to a lane.';

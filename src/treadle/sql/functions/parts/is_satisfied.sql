@@ -1,4 +1,5 @@
--- p_outcome as outcome_of() returns it; null for a job that was deleted.
+-- Whether a job that has ended like this is what another one waits for. p_outcome as outcome_of() returns it; null
+-- for a job that was deleted.
 create or replace function treadle.is_satisfied(p_needs varchar, p_outcome varchar) returns boolean
 language sql immutable parallel safe
 return case p_needs
@@ -6,6 +7,3 @@ return case p_needs
     when 'failed' then coalesce(p_outcome in ('failed', 'cancelled'), true)
     else true
 end;
-
-comment on function treadle.is_satisfied(varchar, varchar)
-    is 'Whether a job that has ended like this is what another one waits for.';

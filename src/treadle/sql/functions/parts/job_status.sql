@@ -1,4 +1,5 @@
--- A volatile function sees what was committed while the statement that calls it waited for the job's row.
+-- The status of a job as of now; null if there is none. A volatile function sees what was committed while the
+-- statement that calls it waited for the job's row.
 create or replace function treadle.job_status(p_id uuid) returns varchar
 language plpgsql volatile
 set enable_seqscan = off
@@ -7,5 +8,3 @@ begin
     return (select job.status from treadle.jobs as job where job.id = p_id);
 end
 $$;
-
-comment on function treadle.job_status(uuid) is 'The status of a job as of now; null if there is none.';

@@ -1,5 +1,6 @@
--- A part of count_segments(). What has not changed is written only every 10 seconds, unless p_always: while a snapshot is open,
--- PostgreSQL cannot remove the former versions of the row.
+-- Writes how many jobs a segment of a lane, or of a finished status, has. A part of count_segments(). What has not
+-- changed is written only every 10 seconds, unless p_always: while a snapshot is open, PostgreSQL cannot remove the
+-- former versions of the row.
 create or replace function treadle.keep_depth(
     p_status varchar,
     p_lane treadle.lane,
@@ -23,6 +24,3 @@ begin
        or kept.counted_at not between excluded.counted_at - interval '10 seconds' and excluded.counted_at;
 end
 $$;
-
-comment on function treadle.keep_depth(varchar, treadle.lane, timestamptz, bigint, timestamptz, boolean)
-    is 'Writes how many jobs a segment of a lane, or of a finished status, has.';

@@ -1,4 +1,5 @@
--- The planner inlines this function. No row: nobody keeps it. If counted_at is null, not all of them were counted yet.
+-- How many jobs a lane has, or there are of a status that is not pending, as workers counted them last. The planner
+-- inlines this function. No row: nobody keeps it. If counted_at is null, not all of them were counted yet.
 create or replace function treadle.kept_depth(p_status varchar, p_lane treadle.lane)
 returns table (jobs bigint, counted_at timestamptz)
 language sql stable
@@ -11,6 +12,3 @@ as $$
       and treadle.is_in_lane(kept.queue, kept.job_type, kept.priority, kept.partition, p_lane)
     having count(*) > 0
 $$;
-
-comment on function treadle.kept_depth(varchar, treadle.lane)
-    is 'How many jobs a lane has, or there are of a status that is not pending, as workers counted them last.';

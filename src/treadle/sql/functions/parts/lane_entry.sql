@@ -8,7 +8,7 @@ as $$
             select
             from treadle.lanes as known
             where treadle.is_in_lane(known.queue, known.job_type, known.priority, known.partition, p_lane)
-              and (known.idle_xid is null or known.next_run_at <= p_run_at)
+              and (treadle.is_listed(known.dormant_xid, known.limit_name) or known.wakes_at <= p_run_at)
         )
 $$;
 

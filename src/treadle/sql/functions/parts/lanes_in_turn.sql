@@ -1,4 +1,4 @@
--- The lanes that a claim searches next: active, not paused or parked, of the highest priority first, up to p_lanes of one priority.
+-- The lanes that a claim searches next: active and not paused, of the highest priority first, up to p_lanes of one priority.
 --
 -- If a priority has more, they take turns: each search begins at a random lane of a random job type (or queue) and continues
 -- through all of them, so a type with very many lanes does not hide the others. The caller starts with nulls in level, first,
@@ -37,8 +37,7 @@ begin
                     from treadle.lanes as lane
                     where p_queues is null
                       and lane.job_type = wanted.job_type
-                      and lane.idle_xid is null
-                      and lane.parked_name is null
+                      and lane.dormant_xid is null
                       and lane.priority < coalesce(level, 2147483648)
                     order by lane.priority desc
                     limit 1
@@ -51,8 +50,7 @@ begin
                     from treadle.lanes as lane
                     where lane.job_type = wanted.job_type
                       and lane.queue = served.queue
-                      and lane.idle_xid is null
-                      and lane.parked_name is null
+                      and lane.dormant_xid is null
                       and lane.priority < coalesce(level, 2147483648)
                     order by lane.priority desc
                     limit 1
@@ -67,13 +65,30 @@ begin
             first := trunc(random() * v_series);
             turn := 0;
             if p_queues is null then
-                select coalesce(min(lane.id + 0) + trunc(random() * (max(lane.id + 0) - min(lane.id + 0) + 1)) - 1, 0)
+                -- Each is one step in idx_lanes_active. With min and max, all lanes would be read.
+                select coalesce(ends.low + trunc(random() * (ends.high - ends.low + 1)) - 1, 0)
                 into turn
-                from treadle.lanes as lane
-                where lane.job_type = p_job_types[1 + first]
-                  and lane.priority = level
-                  and lane.idle_xid is null
-                  and lane.parked_name is null;
+                from (
+                    select
+                        (
+                            select lane.id
+                            from treadle.lanes as lane
+                            where lane.job_type = p_job_types[1 + first]
+                              and lane.priority = level
+                              and lane.dormant_xid is null
+                            order by lane.id + 0
+                            limit 1
+                        ) as low,
+                        (
+                            select lane.id
+                            from treadle.lanes as lane
+                            where lane.job_type = p_job_types[1 + first]
+                              and lane.priority = level
+                              and lane.dormant_xid is null
+                            order by lane.id + 0 desc
+                            limit 1
+                        ) as high
+                ) as ends;
             end if;
             step := 0;
             place := turn;
@@ -98,8 +113,7 @@ begin
                     where p_queues is null
                       and lane.job_type = wanted.job_type
                       and lane.priority = level
-                      and lane.idle_xid is null
-                      and lane.parked_name is null
+                      and lane.dormant_xid is null
                       and lane.id + 0 > wanted.after
                       and lane.id + 0 <= wanted.until
                     order by lane.id + 0
@@ -112,8 +126,7 @@ begin
                     where lane.job_type = wanted.job_type
                       and lane.queue = wanted.queue
                       and lane.priority = level
-                      and lane.idle_xid is null
-                      and lane.parked_name is null
+                      and lane.dormant_xid is null
                       and lane.id + 0 > wanted.after
                       and lane.id + 0 <= wanted.until
                     order by lane.id + 0

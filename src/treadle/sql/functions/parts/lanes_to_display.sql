@@ -9,7 +9,7 @@ as $$
     from treadle.distinct_lanes() as known
     left join lateral treadle.safe_floor(known.lane, p_safe) as bound on true
     left join lateral treadle.lane_floor(known.lane) as newest on true
-    order by greatest(known.opened_at, newest.floor) desc nulls last, known.lane
+    order by greatest(known.changed_at, newest.floor) desc nulls last, known.lane
     limit p_limit
 $$;
 

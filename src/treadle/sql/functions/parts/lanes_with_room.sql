@@ -1,16 +1,25 @@
--- The parked lanes that a claim searches: those of limits that may have room now, of each job type up to c_lanes. If a limit has
--- more, they take turns.
+-- The dormant lanes that a claim searches: those of limits that may have room now (see limit_openings), of each job type up to c_lanes.
+-- If more wait for a limit, they take turns. An opening older than c_recent is left to the tick: see review_limits().
 create or replace function treadle.lanes_with_room(p_job_types varchar[], p_queues varchar[], p_now timestamptz)
 returns treadle.lane_range[]
 language plpgsql
 as $$
 declare
+    c_recent constant interval := '10 seconds'; -- more than in review_limits.sql
+    c_openings constant int := 100;
     c_lanes constant int := 100;
 begin
     return (
         with opening as materialized (
-            select limited.name, limited.key
-            from treadle.limits_with_room(p_now, p_now) as limited
+            select distinct known.name, known.key
+            from (
+                select opening.name, opening.key
+                from treadle.limit_openings as opening
+                where opening.opens_at > p_now - c_recent
+                  and opening.opens_at <= p_now
+                order by opening.opens_at
+                limit c_openings
+            ) as known
         )
         select array_agg(
             row(
@@ -24,21 +33,26 @@ begin
             cross join unnest(p_job_types) as wanted (job_type)
             cross join lateral (
                 -- The highest priority, from a random lane on.
-                select
-                    min(lane.id + 0) + trunc(random() * (max(lane.id + 0) - min(lane.id + 0) + 1)) as first, top.priority
+                select first.priority, first.id + trunc(random() * (last.id - first.id + 1)) as first
                 from (
-                    select max(lane.priority) as priority
+                    select lane.priority, lane.id
                     from treadle.lanes as lane
-                    where lane.parked_name = opening.name
-                      and lane.parked_key = opening.key
+                    where lane.limit_name = opening.name
+                      and lane.limit_key = opening.key
                       and lane.job_type = wanted.job_type
-                ) as top
-                cross join treadle.lanes as lane
-                where lane.parked_name = opening.name
-                  and lane.parked_key = opening.key
-                  and lane.job_type = wanted.job_type
-                  and lane.priority = top.priority
-                group by top.priority
+                    order by lane.priority desc, lane.id + 0
+                    limit 1
+                ) as first
+                cross join lateral (
+                    select lane.id
+                    from treadle.lanes as lane
+                    where lane.limit_name = opening.name
+                      and lane.limit_key = opening.key
+                      and lane.job_type = wanted.job_type
+                      and lane.priority = first.priority
+                    order by lane.id + 0 desc
+                    limit 1
+                ) as last
             ) as turn
             cross join lateral (
                 select lane.queue, lane.job_type, lane.priority, lane.partition
@@ -46,8 +60,8 @@ begin
                 cross join lateral (
                     select lane.queue, lane.job_type, lane.priority, lane.partition
                     from treadle.lanes as lane
-                    where lane.parked_name = opening.name
-                      and lane.parked_key = opening.key
+                    where lane.limit_name = opening.name
+                      and lane.limit_key = opening.key
                       and lane.job_type = wanted.job_type
                       and case step
                             when 1 then lane.priority = turn.priority and lane.id + 0 >= turn.first
@@ -74,4 +88,4 @@ end
 $$;
 
 comment on function treadle.lanes_with_room(varchar[], varchar[], timestamptz)
-    is 'The parked lanes of these job types whose limits may have room now.';
+    is 'The dormant lanes of these job types whose limits may have room now.';

@@ -1,7 +1,6 @@
--- The state of limits, and of fairness and aging, for display: of p_names, each for the element of p_keys (see limit_state()), those
--- that jobs wait for first.
--- The jobs that wait are counted up to an equal share of c_budget, counted_to: a row whose number equals it has at least that
--- many. The settings fix the plan, as in find_lanes.sql.
+-- The state of limits, and of fairness and aging, for display: of p_names, each for the element of p_keys (see
+-- limit_state()), those that jobs wait for first. The jobs that wait are counted up to an equal share of c_budget,
+-- counted_to: a row whose number equals it has at least that many. The settings fix the plan, as in find_lanes.sql.
 create or replace function treadle.limit_statuses(p_names varchar[], p_keys varchar[])
 returns table (
     name varchar, kind varchar, per varchar, key varchar, job_types varchar[], queues varchar[],
@@ -50,8 +49,8 @@ begin
         state.available,
         state.opens_at,
         state.frees_at,
-        parked.lanes,
-        parked.waiting,
+        held.lanes,
+        held.waiting,
         v_counted_to,
         v_now
     from (
@@ -85,8 +84,8 @@ begin
             from (
                 select lane.queue, lane.job_type, lane.priority, lane.partition
                 from treadle.lanes as lane
-                where lane.parked_name = chosen.name
-                  and lane.parked_key = chosen.key
+                where lane.limit_name = chosen.name
+                  and lane.limit_key = chosen.key
                 limit v_counted_to
             ) as lane
         )
@@ -107,10 +106,7 @@ begin
                     limit v_counted_to
                 ) as counted
             ) as waiting
-    ) as parked
-    order by parked.waiting desc, rule.name, chosen.key nulls first;
+    ) as held
+    order by held.waiting desc, rule.name, chosen.key nulls first;
 end
 $$;
-
-comment on function treadle.limit_statuses(varchar[], varchar[])
-    is 'What is in force for limits and their keys, what is in use, when the next job may start, and how many wait.';

@@ -1,5 +1,5 @@
--- What operators see and change under a name: limits, and the fairness and aging of job types. Jobs of the given types have a setting;
--- of limits, limit_targets says that. The planner inlines this function.
+-- What operators see and change under a name: limits, and the fairness and aging of job types. Jobs of the given
+-- types have a setting; of limits, limit_targets says that. The planner inlines this function.
 create or replace function treadle.limits_and_settings()
 returns table (
     name varchar, kind varchar, per varchar, when_full varchar, amount int, period interval, burst int, declared jsonb,
@@ -25,6 +25,3 @@ as $$
     from treadle.type_settings as setting
     where setting.aging_after is not null
 $$;
-
-comment on function treadle.limits_and_settings()
-    is 'The limits, and the fairness and aging of job types, with the names that operators use.';

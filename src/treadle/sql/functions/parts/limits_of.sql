@@ -1,4 +1,5 @@
--- The planner inlines this function.
+-- The limits of a lane, or of a job, that decide when it starts, each with the value of its "per". The planner
+-- inlines this function.
 create or replace function treadle.limits_of(p_queue varchar, p_job_type varchar, p_partition varchar)
 returns table (name varchar, key varchar, kind varchar, per varchar, amount int)
 language sql stable
@@ -11,6 +12,3 @@ as $$
       and target.queue in (p_queue, '')
       and rule.kind <> 'pending'
 $$;
-
-comment on function treadle.limits_of(varchar, varchar, varchar)
-    is 'The limits of a lane, or of a job, that decide when it starts, each with the value of its "per".';

@@ -2,11 +2,11 @@
 -- A part of claim_lanes().
 --
 -- A limit that another claim has locked counts as reached, for this claim: see lock_limit_keys(). (That claim may have left room;
--- then the lanes are not parked, and the next claim finds it.) So there is at most one claim at a time that takes jobs under a
+-- then the lanes stay active, and the next claim finds it.) So there is at most one claim at a time that takes jobs under a
 -- limit, and the number of those that run is exact. They are the jobs of the newest row of limit_holders, as far as they are
 -- still claimed or running under the same lease: nothing needs to be counted down when a job ends, by whatever statement.
 --
--- A lane for which there is no room is parked: see park_lanes().
+-- A lane for which there is no room becomes dormant: see wait_for_limits().
 create or replace function treadle.lock_limits(
     p_now timestamptz,
     p_lanes treadle.lane[],
@@ -23,7 +23,7 @@ language plpgsql
 set enable_hashjoin = on -- for joins of lists
 as $$
 declare
-    c_recent constant interval := '10 seconds'; -- as in limits_with_room.sql
+    c_recent constant interval := '10 seconds'; -- as in lanes_with_room.sql
     v_wanted bigint[];
     v_locked int[];
     v_opens timestamptz[];
@@ -93,7 +93,7 @@ begin
     end if;
 
     -- Not those of a limit that is only locked.
-    perform treadle.park_lanes(
+    perform treadle.wait_for_limits(
         p_now, array_agg(p_lanes[reached.lane]),
         array_agg(names[reached.nth]), array_agg(keys[reached.nth]), array_agg(v_opens[reached.nth])
     )
@@ -108,4 +108,4 @@ end
 $$;
 
 comment on function treadle.lock_limits(timestamptz, treadle.lane[], boolean, int[])
-    is 'Locks the limits of these lanes, and says how many jobs of each they allow at most. Parks lanes that must wait.';
+    is 'Locks the limits of these lanes, and says how many jobs of each they allow at most. Makes lanes dormant that must wait.';

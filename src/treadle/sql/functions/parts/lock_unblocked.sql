@@ -1,4 +1,5 @@
--- A part of confirm_blocked(): the transaction that finishes the locked job waits for this one.
+-- Locks a job with this key that is unfinished and not blocked, without waiting. Returns whether there is one. A
+-- part of confirm_blocked(): the transaction that finishes the locked job waits for this one.
 create or replace function treadle.lock_unblocked(p_key varchar) returns boolean
 language plpgsql
 set enable_seqscan = off
@@ -14,6 +15,3 @@ begin
     return found;
 end
 $$;
-
-comment on function treadle.lock_unblocked(varchar)
-    is 'Locks a job with this key that is unfinished and not blocked, without waiting. Returns whether there is one.';

@@ -1,10 +1,11 @@
--- Whether jobs with these partitions may be enqueued, as far as max_pending is concerned. Where the oldest jobs are to be dropped,
--- it drops them. Jobs of a higher priority are not dropped.
+-- Whether jobs with these partitions may be enqueued, as far as max_pending is concerned. Where the oldest jobs are
+-- to be dropped, it drops them. Jobs of a higher priority are not dropped.
 --
--- The bound is not exact: jobs of transactions that are still open are not counted, because enqueuers would have to wait for each
--- other until they commit. And to count many jobs takes time. So a session remembers what it has counted, adds what it enqueues
--- itself, and counts again after a while, or when the bound seems to be reached. What it remembers is undone if the transaction is
--- rolled back, as the jobs are. It is sealed: any role can set a setting of its session, but only the owner can read the secret.
+-- The bound is not exact: jobs of transactions that are still open are not counted, because enqueuers would have to
+-- wait for each other until they commit. And to count many jobs takes time. So a session remembers what it has counted,
+-- adds what it enqueues itself, and counts again after a while, or when the bound seems to be reached. What it
+-- remembers is undone if the transaction is rolled back, as the jobs are. It is sealed: any role can set a setting of
+-- its session, but only the owner can read the secret.
 --
 -- In SERIALIZABLE, counting would make enqueuers abort each other: nothing is checked.
 --
@@ -42,7 +43,9 @@ begin
 
     begin
         for v_bound in
-            select rule.name, rule.per, rule.when_full, arrived.key, coalesce(own.amount, rule.amount) as amount, arrived.jobs
+            select
+                rule.name, rule.per, rule.when_full, arrived.key, coalesce(own.amount, rule.amount) as amount,
+                arrived.jobs
             from (
                 select distinct target.name
                 from treadle.limit_targets as target
@@ -95,7 +98,8 @@ begin
             v_fits := v_pending + v_bound.jobs <= v_bound.amount;
             if not v_fits and v_bound.when_full = 'drop' and v_bound.jobs <= v_bound.amount then
                 v_fits := treadle.drop_oldest(
-                    v_bound.name, v_bound.per, v_bound.key, p_priority, v_pending + v_bound.jobs - v_bound.amount, p_added
+                    v_bound.name, v_bound.per, v_bound.key, p_priority, v_pending + v_bound.jobs - v_bound.amount,
+                    p_added
                 );
                 v_dropped := v_dropped or v_fits;
             end if;
@@ -103,7 +107,8 @@ begin
                 v_pending := case when v_fits then least(v_pending + v_bound.jobs, v_bound.amount) else v_pending end;
                 v_sealed := concat_ws(' ', v_digest, v_now, v_pending);
                 perform set_config(
-                    v_setting, concat_ws(' ', v_sealed, md5(v_secret || concat_ws(' ', pg_backend_pid(), v_sealed))), false
+                    v_setting,
+                    concat_ws(' ', v_sealed, md5(v_secret || concat_ws(' ', pg_backend_pid(), v_sealed))), false
                 );
             end if;
 
@@ -122,8 +127,3 @@ begin
     return true;
 end
 $$;
-
-comment on function treadle.make_room(varchar, varchar, int, varchar[], uuid[])
-    is 'Whether so many jobs may be enqueued; drops the oldest if max_pending says so.';
-
-revoke all on function treadle.make_room(varchar, varchar, int, varchar[], uuid[]) from public;

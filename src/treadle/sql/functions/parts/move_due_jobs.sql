@@ -36,8 +36,8 @@ begin
     with lane as materialized (
         select distinct lane.queue, lane.job_type, lane.priority, lane.partition
         from treadle.lanes as lane
-        where lane.idle_xid is null
-           or lane.next_run_at > p_now
+        where treadle.is_listed(lane.dormant_xid, lane.limit_name)
+           or lane.wakes_at > p_now
     ),
     due as materialized (
         select job.place, job.run_at
@@ -87,8 +87,8 @@ begin
                 from (
                     select distinct lane.queue, lane.job_type, lane.priority, lane.partition
                     from treadle.lanes as lane
-                    where lane.idle_xid is null
-                       or lane.next_run_at > p_now
+                    where treadle.is_listed(lane.dormant_xid, lane.limit_name)
+                       or lane.wakes_at > p_now
                 ) as lane
                 cross join lateral (
                     select job.ctid as place

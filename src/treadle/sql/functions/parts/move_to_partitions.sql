@@ -1,5 +1,6 @@
--- After a limit was added: gives a part of the jobs that wait already their partition. Those that are left count as jobs without a
--- value, until this is called again (every minute, if the limit is declared in code) or they are claimed.
+-- After a limit was added: gives jobs of a type that have no partition the one that their limits need, 10,000 at
+-- most. Returns how many. Those that are left count as jobs without a value, until this is called again (every
+-- minute, if the limit is declared in code) or they are claimed.
 create or replace function treadle.move_to_partitions(p_job_type varchar) returns int
 language plpgsql
 set enable_seqscan = off
@@ -25,6 +26,3 @@ begin
     ));
 end
 $$;
-
-comment on function treadle.move_to_partitions(varchar)
-    is 'Gives jobs of a type that have no partition the one that their limits need, 10,000 at most. Returns how many.';

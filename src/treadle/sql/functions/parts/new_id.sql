@@ -1,5 +1,5 @@
--- A time-ordered uuid (version 7): 48 bits of milliseconds, 12 bits of the fraction, then random bits.
--- new_id.pg18.sql replaces this where the server has its own.
+-- A new time-ordered job id, a uuid of version 7: 48 bits of milliseconds, 12 bits of the fraction, then random
+-- bits. new_id.pg18.sql replaces this where the server has its own.
 create or replace function treadle.new_id() returns uuid
 language sql volatile parallel safe
 begin atomic
@@ -8,7 +8,5 @@ begin atomic
             || substr(replace(gen_random_uuid()::text, '-', ''), 17))::uuid
     from (select (extract(epoch from clock_timestamp()) * 1000000)::bigint as micros) as moment;
 end;
-
-comment on function treadle.new_id() is 'A new time-ordered job id (uuid version 7).';
 
 alter table treadle.jobs alter column id set default treadle.new_id();

@@ -1,4 +1,4 @@
--- One look-up in idx_jobs_key per rank: see key_rank().
+-- The highest id of the unfinished jobs with this key. One look-up in idx_jobs_key per rank: see key_rank().
 create or replace function treadle.newest_of_key(p_key varchar) returns uuid
 language plpgsql stable
 set enable_seqscan = off
@@ -23,5 +23,3 @@ begin
     return v_newest;
 end
 $$;
-
-comment on function treadle.newest_of_key(varchar) is 'The highest id of the unfinished jobs with this key.';

@@ -1,11 +1,11 @@
--- Splits the text of an error into the class of the exception and the message, and replaces what differs from one failure to
--- the next: two messages that differ in an id are one group.
+-- Splits the text of an error into the class of the exception and the message, and replaces what differs from one
+-- failure to the next: two messages that differ in an id are one group.
 --
 --   ValueError: order 17 of 'ann' is 2.50 short     ValueError    order <number> of <string> is <number> short
 --   worker web-1:4711 did not renew its lease …                   worker <worker> did not renew its lease …
 --
--- What tells errors apart stays: status codes, signals and the like; identifiers in double quotes, which name columns and
--- constraints; and in errors of the code itself, such as AttributeError, those in single quotes.
+-- What tells errors apart stays: status codes, signals and the like; identifiers in double quotes, which name columns
+-- and constraints; and in errors of the code itself, such as AttributeError, those in single quotes.
 --
 -- It reads 1,000 characters at most, and no pattern here is nested, so hostile text costs no more than other text.
 create or replace function treadle.normalise_error(
@@ -74,6 +74,3 @@ begin
     message := left(btrim(v_text), c_kept);
 end
 $$;
-
-comment on function treadle.normalise_error(text, text)
-    is 'The class of the exception and the message of an error, in which numbers, ids, strings, paths and times are replaced. Errors for which it returns the same are one group.';

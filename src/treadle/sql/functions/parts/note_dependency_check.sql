@@ -1,4 +1,6 @@
--- In several rows, so that each is decided in a short time.
+-- Decides at commit, or later, what these jobs wait for; or, if they have ended, what that means for those that wait
+-- for them. In several rows, so that each is decided in a short time.
+--
 -- Runs with the rights of its owner: whoever ends a job may not know which others wait for it.
 create or replace function treadle.note_dependency_check(
     p_ids uuid[],
@@ -31,8 +33,3 @@ begin
     delete from treadle.dependency_requests as request where request.ctid = any (v_requests);
 end
 $$;
-
-comment on function treadle.note_dependency_check(uuid[], boolean, uuid, boolean)
-    is 'Decides at commit, or later, what these jobs wait for; or, if they have ended, what that means for those that wait for them.';
-
-revoke all on function treadle.note_dependency_check(uuid[], boolean, uuid, boolean) from public;

@@ -1,12 +1,12 @@
 -- After jobs of these lanes that were claimed under a limit have ended, were given back or deleted: wakes a worker, if lanes are
--- parked for the limit. (A claim that is just parking one may not be visible yet: see limits_with_room.sql.)
+-- waiting for the limit. (What a claim is just writing may not be visible yet: see wait_for_limits.sql.)
 create or replace function treadle.note_openings(p_lanes treadle.lane[]) returns void
 language plpgsql
 as $$
 declare
     v_now constant timestamptz := clock_timestamp();
 begin
-    if not exists (select from treadle.lanes as lane where lane.parked_name is not null) then
+    if not exists (select from treadle.lanes as lane where lane.limit_name is not null) then
         return;
     end if;
 
@@ -21,8 +21,8 @@ begin
       and exists (
             select
             from treadle.lanes as lane
-            where lane.parked_name = rule.name
-              and lane.parked_key = rule.key
+            where lane.limit_name = rule.name
+              and lane.limit_key = rule.key
       );
     if found then
         perform treadle.wake_workers(v_now);

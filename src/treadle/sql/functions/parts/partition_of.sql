@@ -1,3 +1,4 @@
+-- The partition of a job: the values of these arguments, or those that are given instead.
 create or replace function treadle.partition_of(p_parts varchar[], p_data jsonb, p_given jsonb default null) returns varchar
 language sql stable
 return (
@@ -12,6 +13,3 @@ return (
     ) as part
     where part.value is not null
 );
-
-comment on function treadle.partition_of(varchar[], jsonb, jsonb)
-    is 'The partition of a job: the values of these arguments, or those that are given instead.';

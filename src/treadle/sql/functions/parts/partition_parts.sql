@@ -1,4 +1,5 @@
--- By which arguments a job's lanes are told apart. An empty table is read without touching a page.
+-- By which arguments the limits and the fairness of a job type and queue tell jobs apart; null if they have none. An
+-- empty table is read without touching a page.
 create or replace function treadle.partition_parts(p_job_type varchar, p_queue varchar) returns varchar[]
 language plpgsql stable
 as $$
@@ -23,6 +24,3 @@ begin
     );
 end
 $$;
-
-comment on function treadle.partition_parts(varchar, varchar)
-    is 'By which arguments the limits and the fairness of a job type and queue tell jobs apart; null if they have none.';

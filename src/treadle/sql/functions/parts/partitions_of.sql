@@ -1,4 +1,5 @@
--- One element for each of p_data; null if no limit or fairness is for these jobs, and no partition is given.
+-- The partitions of jobs that are to be enqueued, one for each of p_data; null if no limit or fairness is for these
+-- jobs, and no partition is given.
 create or replace function treadle.partitions_of(p_job_type varchar, p_queue varchar, p_data text[], p_given text[]) returns varchar[]
 language plpgsql stable
 as $$
@@ -15,5 +16,3 @@ begin
     );
 end
 $$;
-
-comment on function treadle.partitions_of(varchar, varchar, text[], text[]) is 'The partitions of jobs that are to be enqueued, if they have any.';

@@ -1,7 +1,7 @@
 -- Called before a search, if the last tick is not recent. A search reads the active lanes from their floors on; both are
 -- right if a tick has just looked for jobs that were committed late. So the search makes the tick itself, if it can: a
 -- program that only claims needs no other process that ticks. Otherwise, and if p_sure, the search must start at floors that
--- are safe, and lanes that have become idle meanwhile are active again.
+-- are safe, and lanes that have become dormant meanwhile are active again.
 --
 -- Returns p_safe for safe_floor(); null if every floor can be trusted.
 create or replace function treadle.prepare_lanes(p_job_types varchar[], p_sure boolean default false)
@@ -26,23 +26,23 @@ begin
     v_safe := treadle.safe_tick(pg_current_snapshot());
 
     insert into treadle.lanes (queue, job_type, priority, partition)
-    select distinct idle.queue, idle.job_type, idle.priority, idle.partition
-    from treadle.lanes as idle
-    where idle.job_type = any (p_job_types)
-      and idle.idle_xid is not null
+    select distinct dormant.queue, dormant.job_type, dormant.priority, dormant.partition
+    from treadle.lanes as dormant
+    where dormant.job_type = any (p_job_types)
+      and not treadle.is_listed(dormant.dormant_xid, dormant.limit_name)
       and (
-            idle.idle_xid >= v_safe.next_xid
-            or idle.idle_xid = any (v_safe.running)
-            or idle.next_run_at <= clock_timestamp()
+            dormant.dormant_xid >= v_safe.next_xid
+            or dormant.dormant_xid = any (v_safe.running)
+            or dormant.wakes_at <= clock_timestamp()
           )
       and not exists (
             select
             from treadle.lanes as active
             where treadle.is_in_lane(
                     active.queue, active.job_type, active.priority, active.partition,
-                    row(idle.queue, idle.job_type, idle.priority, idle.partition)::treadle.lane
+                    row(dormant.queue, dormant.job_type, dormant.priority, dormant.partition)::treadle.lane
                   )
-              and active.idle_xid is null
+              and treadle.is_listed(active.dormant_xid, active.limit_name)
       );
 
     return v_safe;

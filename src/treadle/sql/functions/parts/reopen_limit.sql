@@ -5,13 +5,13 @@ declare
     v_now constant timestamptz := clock_timestamp();
 begin
     insert into treadle.limit_openings (opens_at, name, key)
-    select distinct v_now, lane.parked_name, lane.parked_key
+    select distinct v_now, lane.limit_name, lane.limit_key
     from treadle.lanes as lane
-    where lane.parked_name = p_name;
+    where lane.limit_name = p_name;
     if found then
         perform treadle.wake_workers(v_now);
     end if;
 end
 $$;
 
-comment on function treadle.reopen_limit(varchar) is 'After a limit was changed: lanes that are parked for it are searched again.';
+comment on function treadle.reopen_limit(varchar) is 'After a limit was changed: lanes that wait for it are searched again.';

@@ -1,11 +1,12 @@
+-- Writes the progress of a workflow into its row in jobs.
 create or replace function treadle.report_workflow(p_workflow treadle.workflows) returns void
 language plpgsql
 set enable_seqscan = off
 as $$
 declare
     v_ended constant int := p_workflow.completed + p_workflow.failed + p_workflow.cancelled;
-    v_progress constant int := case when p_workflow.work > 0 then least(100, 100 * p_workflow.done / p_workflow.work) else 0 end;
-    v_stage constant text := v_ended || ' of ' || p_workflow.jobs || case when p_workflow.jobs = 1 then ' job' else ' jobs' end;
+    v_progress constant int := least(100, coalesce(100 * p_workflow.done / nullif(p_workflow.work, 0), 0));
+    v_stage constant text := format('%s of %s job%s', v_ended, p_workflow.jobs, case when p_workflow.jobs <> 1 then 's' end);
 begin
     update treadle.jobs as job
     set progress = v_progress,
@@ -18,5 +19,3 @@ begin
     end if;
 end
 $$;
-
-comment on function treadle.report_workflow(treadle.workflows) is 'Writes the progress of a workflow into its row in jobs.';

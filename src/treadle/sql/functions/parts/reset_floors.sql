@@ -14,12 +14,12 @@ begin
     where known.ctid = any (array(select old.ctid from treadle.floors as old for update skip locked));
 
     update treadle.lanes as lane
-    set opened_at = p_now
+    set changed_at = p_now
     where lane.id = any (array(
             select future.id
             from treadle.lanes as future
-            where future.idle_xid is null
-              and future.opened_at > p_now
+            where treadle.is_listed(future.dormant_xid, future.limit_name)
+              and future.changed_at > p_now
             for update skip locked
           ));
 

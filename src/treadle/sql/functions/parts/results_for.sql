@@ -1,3 +1,4 @@
+-- The arguments of a job that are results of others.
 create or replace function treadle.results_for(p_id uuid) returns jsonb
 language plpgsql stable
 set treadle.plan = nested_loops
@@ -21,5 +22,3 @@ begin
     );
 end
 $$;
-
-comment on function treadle.results_for(uuid) is 'The arguments of a job that are results of others.';

@@ -1,6 +1,8 @@
--- The row of the workflow is locked by the caller. What was noted before p_since is left: an open snapshot may keep what was deleted
--- there, and it would be read each time.
-create or replace function treadle.roll_up_workflow(p_id uuid, p_since timestamptz default '-infinity') returns treadle.workflows
+-- Adds what has changed to the counts of a workflow, and returns it. The row of the workflow is locked by the
+-- caller. What was noted before p_since is left: an open snapshot may keep what was deleted there, and it would be
+-- read each time.
+create or replace function treadle.roll_up_workflow(p_id uuid, p_since timestamptz default '-infinity')
+returns treadle.workflows
 language plpgsql
 set enable_seqscan = off
 as $$
@@ -16,7 +18,8 @@ begin
     ),
     total as (
         select
-            sum(gone.jobs) as jobs, sum(gone.completed) as completed, sum(gone.failed) as failed, sum(gone.cancelled) as cancelled,
+            sum(gone.jobs) as jobs, sum(gone.completed) as completed, sum(gone.failed) as failed,
+            sum(gone.cancelled) as cancelled,
             sum(gone.work) as work, sum(gone.done) as done
         from gone
         having count(*) > 0
@@ -49,5 +52,3 @@ begin
     return v_workflow;
 end
 $$;
-
-comment on function treadle.roll_up_workflow(uuid, timestamptz) is 'Adds what has changed to the counts of a workflow, and returns it.';

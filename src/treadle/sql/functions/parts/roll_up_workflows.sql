@@ -1,4 +1,5 @@
--- A part of ticks. What is older than p_since was left because somebody had locked the workflow, or was committed late.
+-- Adds up what has changed in workflows since then, and reports their progress. A part of ticks. What is older than
+-- p_since was left because somebody had locked the workflow, or was committed late.
 create or replace function treadle.roll_up_workflows(p_since timestamptz) returns void
 language plpgsql
 set enable_seqscan = off
@@ -41,5 +42,3 @@ begin
     end loop;
 end
 $$;
-
-comment on function treadle.roll_up_workflows(timestamptz) is 'Adds up what has changed in workflows since then, and reports their progress.';

@@ -1,5 +1,6 @@
--- The transactions that were running when the snapshot was taken. A claim leaves out the rows that they have locked while it
--- reads, which is cheaper than trying each lock. That is only a guess, because xmax may be the id of something else.
+-- The transactions that were running when the snapshot was taken. A claim leaves out the rows that they have locked
+-- while it reads, which is cheaper than trying each lock. That is only a guess, because xmax may be the id of
+-- something else.
 create or replace function treadle.running_transactions() returns xid[]
 language plpgsql stable
 as $$
@@ -7,5 +8,3 @@ begin
     return array(select running::xid from pg_snapshot_xip(pg_current_snapshot()) as running);
 end
 $$;
-
-comment on function treadle.running_transactions() is 'The transactions that may have locked a row.';

@@ -1,3 +1,5 @@
+-- A floor below which no transaction that saw the tick p_safe has placed a job; null: every job must be searched.
+--
 -- The planner inlines this function. p_safe comes from safe_tick(): what was visible to that tick, the transactions in
 -- question have seen, too. They may also have seen anything written later, hence the minimum. Visible to the tick was what
 -- its snapshot saw: next_xid and running. Its own id says less, because others may have taken ids in between.
@@ -18,6 +20,3 @@ as $$
             limit 1
       )
 $$;
-
-comment on function treadle.safe_floor(treadle.lane, treadle.ticks)
-    is 'A floor below which no transaction that saw the tick p_safe has placed a job; null: every job must be searched.';

@@ -1,4 +1,5 @@
--- For a search that must not miss a job that was committed late: see safe_floor().
+-- A tick such that every transaction that has ended since the last tick has seen what was visible to it. For a
+-- search that must not miss a job that was committed late: see safe_floor().
 --
 -- Only transactions that have ended since the last tick can have committed a job that it did not see. Let x be the oldest
 -- of them. The newest tick with a lower id took its snapshot before it took its id. So x saw everything that was visible to
@@ -45,6 +46,3 @@ begin
     return v_safe;
 end
 $$;
-
-comment on function treadle.safe_tick(pg_snapshot)
-    is 'A tick such that every transaction that has ended since the last tick has seen what was visible to it.';

@@ -1,6 +1,7 @@
--- Sends a notification, unless this session has switched them off (set treadle.notify = off, for transactions that must not
--- contain a NOTIFY), or the server's queue of notifications is almost full, because some session listens and does not read:
--- then the transaction could not commit. Notifications are hints; nothing depends on them.
+-- Sends a notification on channel(p_kind), unless this session has switched them off (set treadle.notify = off, for
+-- transactions that must not contain a NOTIFY), or the server's queue of notifications is almost full, because some
+-- session listens and does not read: then the transaction could not commit. Notifications are hints; nothing depends
+-- on them.
 create or replace function treadle.send_notification(p_kind text, p_payload text) returns void
 language plpgsql
 as $$
@@ -11,5 +12,3 @@ begin
     perform pg_notify(treadle.channel(p_kind), p_payload);
 end
 $$;
-
-comment on function treadle.send_notification(text, text) is 'Sends a notification on channel(p_kind), if that is possible.';

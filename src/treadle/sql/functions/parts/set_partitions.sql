@@ -1,4 +1,5 @@
--- For jobs that were inserted by hand, or before there was a limit: gives them the partition that their limits need.
+-- Gives pending jobs the partition that their limits need, if they were inserted by hand, or before there was a
+-- limit. Returns how many were changed.
 create or replace function treadle.set_partitions(p_ids uuid[]) returns int
 language plpgsql
 set enable_seqscan = off
@@ -24,6 +25,3 @@ begin
     return v_changed;
 end
 $$;
-
-comment on function treadle.set_partitions(uuid[])
-    is 'Gives pending jobs the partition that their limits need. Returns how many were changed.';

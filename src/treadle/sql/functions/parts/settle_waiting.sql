@@ -1,9 +1,10 @@
--- Decides about jobs that wait for others and whose rows the caller has locked. Those that they wait for have ended up to p_past, in
--- the order of ids; null: this is not known.
+-- Frees or stops jobs that wait for others and whose rows the caller has locked, or watches the next that they wait
+-- for. Those that they wait for have ended up to p_past, in the order of ids; null: this is not known.
 --
--- Of all jobs that a job waits for, the first that has not ended is watched: its row is locked, and marked, so that whoever ends it
--- comes here again, and goes on from there. So each of them is looked at once, however many there are, and whatever the order in which
--- they end. If its row is locked by somebody else, who may just end it, it is looked at later.
+-- Of all jobs that a job waits for, the first that has not ended is watched: its row is locked, and marked, so that
+-- whoever ends it comes here again, and goes on from there. So each of them is looked at once, however many there are,
+-- and whatever the order in which they end. If its row is locked by somebody else, who may just end it, it is looked at
+-- later.
 create or replace function treadle.settle_waiting(p_ids uuid[], p_past uuid default null) returns void
 language plpgsql
 set treadle.plan = nested_loops
@@ -115,6 +116,3 @@ begin
     having count(*) > 0;
 end
 $$;
-
-comment on function treadle.settle_waiting(uuid[], uuid)
-    is 'Frees or stops jobs that wait for others, or watches the next that they wait for.';

@@ -1,5 +1,6 @@
--- The planner inlines this function. The limit of 1 keeps it from turning the subquery into a join that would read all jobs; and
--- only the primary key matches: see complete_jobs.sql.
+-- Those of the listed jobs that are still claimed or running under the same lease. The planner inlines this
+-- function. The limit of 1 keeps it from turning the subquery into a join that would read all jobs; and only the
+-- primary key matches: see complete_jobs.sql.
 create or replace function treadle.slots_in_use(p_jobs uuid[], p_leases bigint[], p_weights int[])
 returns table (id uuid, lease bigint, weight int)
 language sql stable
@@ -16,6 +17,3 @@ as $$
         limit 1
     ) as running
 $$;
-
-comment on function treadle.slots_in_use(uuid[], bigint[], int[])
-    is 'Those of the listed jobs that are still claimed or running under the same lease.';

@@ -1,5 +1,6 @@
--- For jobs whose rows are locked, and that wait for jobs that have not ended as they need it. If such a job was itself stopped, the
--- reason names the one that was the cause. They stay held: whoever retries one makes it wait again.
+-- Cancels jobs whose rows are locked, and that wait for jobs that have not ended as they need it. If such a job was
+-- itself stopped, the reason names the one that was the cause. They stay held: whoever retries one makes it wait
+-- again.
 create or replace function treadle.stop_waiting(p_ids uuid[], p_causes uuid[]) returns void
 language plpgsql
 set treadle.plan = nested_loops
@@ -17,8 +18,10 @@ begin
         select
             stopped.id,
             -- An error handler whose job completed, and what comes after it.
-            case when treadle.outcome_of(cause.status, cause.flags) in ('completed', 'skipped') then treadle.flag_skipped() else 0::smallint end
-                as skipped,
+            case
+                when treadle.outcome_of(cause.status, cause.flags) in ('completed', 'skipped') then treadle.flag_skipped()
+                else 0::smallint
+            end as skipped,
             treadle.describe_end(stopped.cause, ', which it waits for,') as reason
         from unnest(p_ids, p_causes) as stopped (id, cause)
         left join treadle.jobs as cause on cause.id = stopped.cause
@@ -34,5 +37,3 @@ begin
     perform treadle.announce(p_ids);
 end
 $$;
-
-comment on function treadle.stop_waiting(uuid[], uuid[]) is 'Cancels jobs that wait for jobs that have not ended as they need it.';

@@ -1,9 +1,9 @@
--- For count_minutes(): sums the minutes that are complete in treadle.spans, for charts of hours and days. p_reached: nothing will be
--- added to minutes before this time.
+-- For count_minutes(): sums the minutes that are complete in treadle.spans, for charts of hours and days. p_reached:
+-- nothing will be added to minutes before this time.
 --
--- Spans of 300 s are summed from minutes, longer ones from the next shorter ones. At most an hour of minutes is summed in a
--- call: if nobody has counted for a while, many minutes are waiting. Who reads takes spans before meter.summed_to and minutes from then on. A span
--- that exists is replaced, so that nothing is counted twice if the clock was set back.
+-- Spans of 300 s are summed from minutes, longer ones from the next shorter ones. At most an hour of minutes is summed
+-- in a call: if nobody has counted for a while, many minutes are waiting. Who reads takes spans before meter.summed_to
+-- and minutes from then on. A span that exists is replaced, so that nothing is counted twice if the clock was set back.
 create or replace function treadle.sum_minutes(p_reached timestamptz) returns void
 language plpgsql
 set enable_seqscan = off
@@ -38,86 +38,47 @@ begin
         v_end := date_bin(v_span, v_to, v_epoch);
         continue when v_begin >= v_end;
 
-        with known as materialized (
-            select
-                date_bin(v_span, found.at, v_epoch) as at, found.job_type, found.queue, found.completed, found.failed, found.cancelled,
-                found.errors, found.waited, found.waited_most, found.ran, found.ran_most, found.waited_counts, found.ran_counts,
-                found.slowest_id
-            from (
-                select
-                    minutes.minute as at, minutes.job_type, minutes.queue, minutes.completed, minutes.failed, minutes.cancelled,
-                    minutes.errors, minutes.waited, minutes.waited_most, minutes.ran, minutes.ran_most, minutes.waited_counts,
-                    minutes.ran_counts, minutes.slowest_id
-                from treadle.minutes as minutes
-                where v_nth = 2
-                  and minutes.minute >= v_begin
-                  and minutes.minute < v_end
-                union all
-                select
-                    span.at, span.job_type, span.queue, span.completed, span.failed, span.cancelled, span.errors, span.waited,
-                    span.waited_most, span.ran, span.ran_most, span.waited_counts, span.ran_counts, span.slowest_id
-                from treadle.spans as span
-                where v_nth > 2
-                  and span.step = v_steps[v_nth - 1]
-                  and span.at >= v_begin
-                  and span.at < v_end
-            ) as found
-        ),
-        bucketed as (
-            select known.at, known.job_type, known.queue, bucket.nth, sum(bucket.waited) as waited, sum(bucket.ran) as ran
-            from known
-            cross join lateral unnest(known.waited_counts, known.ran_counts) with ordinality as bucket (waited, ran, nth)
-            group by known.at, known.job_type, known.queue, bucket.nth
-        ),
-        histograms as (
-            select
-                bucketed.at,
-                bucketed.job_type,
-                bucketed.queue,
-                array_agg(bucketed.waited order by bucketed.nth)::bigint[] as waited,
-                array_agg(bucketed.ran order by bucketed.nth)::bigint[] as ran
-            from bucketed
-            group by bucketed.at, bucketed.job_type, bucketed.queue
-        ),
-        summed as (
-            select
-                known.at,
-                known.job_type,
-                known.queue,
-                sum(known.completed) as completed,
-                sum(known.failed) as failed,
-                sum(known.cancelled) as cancelled,
-                sum(known.errors) as errors,
-                sum(known.waited) as waited,
-                max(known.waited_most) as waited_most,
-                sum(known.ran) as ran,
-                max(known.ran_most) as ran_most,
-                (array_agg(known.slowest_id order by known.ran_most desc))[1] as slowest_id
-            from known
-            group by known.at, known.job_type, known.queue
-        )
         insert into treadle.spans (
-            step, job_type, queue, at, completed, failed, cancelled, errors, waited, waited_most, ran, ran_most, waited_counts,
-            ran_counts, slowest_id
+            step, job_type, queue, at, completed, failed, cancelled, errors, waited, waited_most, ran, ran_most,
+            waited_counts, ran_counts, slowest_id
         )
         select
             v_steps[v_nth],
-            summed.job_type,
-            summed.queue,
-            summed.at,
-            summed.completed,
-            summed.failed,
-            summed.cancelled,
-            summed.errors,
-            summed.waited,
-            summed.waited_most,
-            summed.ran,
-            summed.ran_most,
-            coalesce(histogram.waited, '{}'),
-            coalesce(histogram.ran, '{}'),
-            summed.slowest_id
-        from summed
-        left join histograms as histogram using (at, job_type, queue)
+            found.job_type,
+            found.queue,
+            date_bin(v_span, found.at, v_epoch),
+            sum(found.completed),
+            sum(found.failed),
+            sum(found.cancelled),
+            sum(found.errors),
+            sum(found.waited),
+            max(found.waited_most),
+            sum(found.ran),
+            max(found.ran_most),
+            treadle.sum_counts(jsonb_agg(found.waited_counts)),
+            treadle.sum_counts(jsonb_agg(found.ran_counts)),
+            (array_agg(found.slowest_id order by found.ran_most desc))[1]
+        from (
+            select
+                minutes.minute as at, minutes.job_type, minutes.queue, minutes.completed, minutes.failed,
+                minutes.cancelled, minutes.errors, minutes.waited, minutes.waited_most, minutes.ran, minutes.ran_most,
+                minutes.waited_counts, minutes.ran_counts, minutes.slowest_id
+            from treadle.minutes as minutes
+            where v_nth = 2
+              and minutes.minute >= v_begin
+              and minutes.minute < v_end
+            union all
+            select
+                span.at, span.job_type, span.queue, span.completed, span.failed, span.cancelled, span.errors,
+                span.waited, span.waited_most, span.ran, span.ran_most, span.waited_counts, span.ran_counts,
+                span.slowest_id
+            from treadle.spans as span
+            where v_nth > 2
+              and span.step = v_steps[v_nth - 1]
+              and span.at >= v_begin
+              and span.at < v_end
+        ) as found
+        group by 2, 3, 4
         on conflict (step, job_type, queue, at) do update
         set completed = excluded.completed,
             failed = excluded.failed,
@@ -150,5 +111,3 @@ begin
     where started.minute < p_reached - interval '8 days';
 end
 $$;
-
-comment on function treadle.sum_minutes(timestamptz) is 'Sums the minutes that are complete in treadle.spans. count_minutes() calls it.';

@@ -1,5 +1,5 @@
--- Which limits the claimed jobs use: for hold_slots(). The lanes that they are from have numbers, and so have the limits; p_limited and
--- p_limits say which lane has which limit.
+-- Which limits the claimed jobs use: for hold_slots(). The lanes that they are from have numbers, and so have the
+-- limits; p_limited and p_limits say which lane has which limit.
 --
 -- Joins of lists, which are hashed: with nested loops, each job would be compared with each lane.
 create or replace function treadle.taken_slots(
@@ -34,6 +34,3 @@ begin
     group by need.nth;
 end
 $$;
-
-comment on function treadle.taken_slots(uuid[], treadle.lane[], int[], int[])
-    is 'Which limits the claimed jobs use.';

@@ -1,5 +1,6 @@
--- Whether a tick has searched for late commits below the floors within the last 0.8 s. If not, a search makes a tick, or
--- starts at a floor that is safe: see prepare_lanes(). (A tick from the future was made before the clock was set back.)
+-- Whether a tick has searched for late commits below the floors within the last 0.8 s. If not, a search makes a
+-- tick, or starts at a floor that is safe: see prepare_lanes(). (A tick from the future was made before the clock
+-- was set back.)
 --
 -- Call this before reading the floors, in a statement of its own. A tick between the two statements may lower a floor; a
 -- check made after it would then trust the floor that was read before.
@@ -12,5 +13,3 @@ begin
     ) < 800000;
 end
 $$;
-
-comment on function treadle.tick_is_fresh() is 'Whether the last tick is recent enough to trust the floors of the lanes.';

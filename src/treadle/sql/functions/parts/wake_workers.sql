@@ -1,5 +1,6 @@
--- Wakes an idle worker because a job can be claimed now or soon. It is only a hint: idle workers also poll, every second or, asleep,
--- every minute.
+-- Notifies an idle worker of a job that is due at p_due: when this transaction commits, or with p_now in this call.
+--
+-- It is only a hint: idle workers also poll, every second or, asleep, every minute.
 --
 -- Transactions that send a NOTIFY commit one after the other: with 48 clients, enqueueing drops to a quarter of the speed
 -- if each of them sends one. So a notification is sent only if a worker has gone idle since the last one. Whether that is
@@ -69,8 +70,3 @@ begin
     delete from treadle.wake_requests as request where request.ctid = v_request;
 end
 $$;
-
-comment on function treadle.wake_workers(timestamptz, boolean)
-    is 'Notifies an idle worker of a job that is due at p_due: when this transaction commits, or with p_now in this call.';
-
-revoke all on function treadle.wake_workers(timestamptz, boolean) from public;

@@ -1,4 +1,5 @@
--- For a workflow that has jobs left: marks one of them, so that whoever ends it comes back to the workflow.
+-- Watches one of the jobs of a workflow that have not ended: marks it, so that whoever ends it comes back to the
+-- workflow.
 create or replace function treadle.watch_member(p_id uuid, p_past uuid) returns void
 language plpgsql
 set treadle.plan = index_ranges
@@ -44,10 +45,11 @@ begin
           and edge.after_id = v_watched
           and not edge.watched;
     else
-        -- All of those have ended: go on from there. Or they are locked, perhaps by whoever just ends them: begin again.
-        perform treadle.note_dependency_check(array[p_id], false, case when v_left is null and v_read = c_read then v_reached end, true);
+        -- All of those have ended: go on from there. Or they are locked, perhaps by whoever just ends them: begin
+        -- again.
+        perform treadle.note_dependency_check(
+            array[p_id], false, case when v_left is null and v_read = c_read then v_reached end, true
+        );
     end if;
 end
 $$;
-
-comment on function treadle.watch_member(uuid, uuid) is 'Watches one of the jobs of a workflow that have not ended.';

@@ -1,4 +1,4 @@
--- If none of the jobs of a workflow was needed, the reason of the first; otherwise null.
+-- Why none of the jobs of a workflow was needed: the reason of the last; null if one was, or if it has none.
 create or replace function treadle.why_skipped(p_id uuid) returns text
 language plpgsql stable
 set treadle.plan = nested_loops
@@ -19,5 +19,3 @@ begin
     return v_reason;
 end
 $$;
-
-comment on function treadle.why_skipped(uuid) is 'Why none of the jobs of a workflow was needed; null if one was, or if it has none.';

@@ -1,3 +1,5 @@
+-- Cancels an unfinished job; a worker that has claimed it loses the claim. Of a workflow, all of its jobs are
+-- cancelled. Returns false if it has finished already.
 create or replace function treadle.cancel_job(
     p_id uuid,
     p_reason text default null,
@@ -43,5 +45,3 @@ begin
     return true;
 end
 $$;
-
-comment on function treadle.cancel_job(uuid, text, bigint, varchar) is 'Cancels an unfinished job; a worker that has claimed it loses the claim. Of a workflow, all of its jobs are cancelled. Returns false if it has finished already.';

@@ -1,3 +1,4 @@
+-- Closes a batch: it ends when all of its jobs have ended. Returns false if it is not open.
 create or replace function treadle.close_workflow(p_id uuid) returns boolean
 language plpgsql
 security definer
@@ -16,8 +17,3 @@ begin
     return true;
 end
 $$;
-
-comment on function treadle.close_workflow(uuid)
-    is 'Closes a batch: it ends when all of its jobs have ended. Returns false if it is not open.';
-
-revoke all on function treadle.close_workflow(uuid) from public;

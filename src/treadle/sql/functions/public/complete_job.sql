@@ -1,4 +1,5 @@
--- Completes one job. p_seconds is how long ago it started: a short job completes before it was ever reported as running.
+-- Completes a job, with its result. Returns false if the claim is lost or the job has finished already. p_seconds is
+-- how long ago it started: a short job completes before it was ever reported as running.
 create or replace function treadle.complete_job(
     p_id uuid,
     p_result jsonb default null,
@@ -33,5 +34,3 @@ begin
     return true;
 end
 $$;
-
-comment on function treadle.complete_job(uuid, jsonb, bigint, varchar, double precision) is 'Completes a job, with its result. Returns false if the claim is lost or the job has finished already.';

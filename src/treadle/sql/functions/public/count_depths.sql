@@ -1,10 +1,10 @@
 -- Counts the jobs of lanes, and of finished statuses, that are too many to be counted whenever somebody looks: see
--- find_depths.sql, count_statuses.sql and, for how, count_segments.sql. Also keeps for each minute how many jobs waited, by
--- queue and type. Returns in how many seconds it is due again.
+-- find_depths.sql, count_statuses.sql and, for how, count_segments.sql. Also keeps for each minute how many jobs
+-- waited, by queue and type. Returns in how many seconds it is due again.
 --
--- Each call takes about p_time, or longer if it has not counted 50,000 jobs by then: a busy server would never get further. It
--- counts those lanes first that were counted longest ago. The next call is due after ten times as long as this one took: with
--- many deep lanes the numbers are older, and the cost is the same.
+-- Each call takes about p_time, or longer if it has not counted 50,000 jobs by then: a busy server would never get
+-- further. It counts those lanes first that were counted longest ago. The next call is due after ten times as long as
+-- this one took: with many deep lanes the numbers are older, and the cost is the same.
 create or replace function treadle.count_depths(
     p_limit int default 300000,
     p_time interval default '60 milliseconds',
@@ -86,7 +86,8 @@ begin
         ) as kept on true
         order by not kept.is_new, kept.counted_at nulls first
     loop
-        -- Those that are counted for the first time do not get all of the time: it takes minutes if there are ten million.
+        -- Those that are counted for the first time do not get all of the time: it takes minutes if there are ten
+        -- million.
         continue when v_range.is_new and v_begun and clock_timestamp() > v_until - p_time / 2;
         v_begun := true;
         loop
@@ -152,6 +153,3 @@ begin
     return extract(epoch from v_due - v_now);
 end
 $$;
-
-comment on function treadle.count_depths(int, interval, interval)
-    is 'Counts lanes and finished jobs that are too many to be counted whenever somebody looks, and keeps how many jobs waited in each minute. Returns in how many seconds it is due again.';

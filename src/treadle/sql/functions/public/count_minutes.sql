@@ -1,10 +1,10 @@
--- Counts the jobs that finished since the last call, per minute and in total, for charts and metrics. Workers call it every few
--- seconds.
+-- Counts the jobs that finished since the last call, per minute and in total, for charts and metrics. Workers call
+-- it every few seconds. Returns how many rows of minutes changed.
 --
--- It reads idx_jobs_finished up to p_lag before now, so that a job whose transaction is just committing is still counted;
--- one whose transaction takes longer than p_lag is left out. The cost depends on how many jobs finished since, not on the
--- size of the table, and the pages with charts need not count. At most p_limit jobs of each status, and p_limit errors,
--- are counted at a time; later calls count the rest.
+-- It reads idx_jobs_finished up to p_lag before now, so that a job whose transaction is just committing is still
+-- counted; one whose transaction takes longer than p_lag is left out. The cost depends on how many jobs finished since,
+-- not on the size of the table, and the pages with charts need not count. At most p_limit jobs of each status, and
+-- p_limit errors, are counted at a time; later calls count the rest.
 create or replace function treadle.count_minutes(
     p_lag interval default '3 seconds',
     p_limit int default 100000,
@@ -38,7 +38,8 @@ begin
         return 0;
     end if;
 
-    -- Stop at the first job or error above the limit. Many jobs can finish at the same time, so advance by 1 ms at least.
+    -- Stop at the first job or error above the limit. Many jobs can finish at the same time, so advance by 1 ms at
+    -- least.
     select min(late.at)
     into v_next
     from (
@@ -91,7 +92,8 @@ begin
             job.id
         from unnest(array['completed', 'failed', 'cancelled']) as kind (status)
         cross join lateral (
-            select job.id, job.finished_at, job.queue, job.job_type, job.status, job.claimed_at, job.run_at, job.started_at
+            select
+                job.id, job.finished_at, job.queue, job.job_type, job.status, job.claimed_at, job.run_at, job.started_at
             from treadle.jobs as job
             where job.status in ('completed', 'failed', 'cancelled')
               and job.status = kind.status
@@ -125,12 +127,6 @@ begin
         from finished
         group by finished.minute, finished.queue, finished.job_type
     ),
-    bucketed as (
-        select summed.queue, summed.job_type, bucket.nth, sum(bucket.waited) as waited, sum(bucket.ran) as ran
-        from summed
-        cross join lateral unnest(summed.waited_counts, summed.ran_counts) with ordinality as bucket (waited, ran, nth)
-        group by summed.queue, summed.job_type, bucket.nth
-    ),
     totalled as (
         insert into treadle.totals as total
             (queue, job_type, completed, failed, cancelled, errors, waited, ran, waited_counts, ran_counts, counted_at)
@@ -143,20 +139,11 @@ begin
             sum(summed.errors),
             sum(summed.waited),
             sum(summed.ran),
-            histogram.waited,
-            histogram.ran,
+            treadle.sum_counts(jsonb_agg(summed.waited_counts)),
+            treadle.sum_counts(jsonb_agg(summed.ran_counts)),
             v_now
         from summed
-        join (
-            select
-                bucketed.queue,
-                bucketed.job_type,
-                array_agg(bucketed.waited order by bucketed.nth) as waited,
-                array_agg(bucketed.ran order by bucketed.nth) as ran
-            from bucketed
-            group by bucketed.queue, bucketed.job_type
-        ) as histogram on histogram.queue = summed.queue and histogram.job_type = summed.job_type
-        group by summed.queue, summed.job_type, histogram.waited, histogram.ran
+        group by summed.queue, summed.job_type
         on conflict (queue, job_type) do update
         set completed = total.completed + excluded.completed,
             failed = total.failed + excluded.failed,
@@ -164,28 +151,18 @@ begin
             errors = total.errors + excluded.errors,
             waited = total.waited + excluded.waited,
             ran = total.ran + excluded.ran,
-            waited_counts = treadle.add_counts(total.waited_counts, excluded.waited_counts),
-            ran_counts = treadle.add_counts(total.ran_counts, excluded.ran_counts),
+            waited_counts = treadle.sum_counts(jsonb_build_array(total.waited_counts, excluded.waited_counts)),
+            ran_counts = treadle.sum_counts(jsonb_build_array(total.ran_counts, excluded.ran_counts)),
             counted_at = excluded.counted_at
     ),
     counted as (
         insert into treadle.minutes as minutes (
-            minute, queue, job_type, completed, failed, cancelled, errors, waited, waited_most, ran, ran_most, waited_counts,
-            ran_counts, slowest_id
+            minute, queue, job_type, completed, failed, cancelled, errors, waited, waited_most, ran, ran_most,
+            waited_counts, ran_counts, slowest_id
         )
         select
-            summed.minute,
-            summed.queue,
-            summed.job_type,
-            summed.completed,
-            summed.failed,
-            summed.cancelled,
-            summed.errors,
-            summed.waited,
-            summed.waited_most,
-            summed.ran,
-            summed.ran_most,
-            summed.waited_counts,
+            summed.minute, summed.queue, summed.job_type, summed.completed, summed.failed, summed.cancelled,
+            summed.errors, summed.waited, summed.waited_most, summed.ran, summed.ran_most, summed.waited_counts,
             summed.ran_counts,
             summed.slowest_id
         from summed
@@ -203,8 +180,8 @@ begin
                     then coalesce(excluded.slowest_id, minutes.slowest_id)
                 else minutes.slowest_id
             end,
-            waited_counts = treadle.add_counts(minutes.waited_counts, excluded.waited_counts),
-            ran_counts = treadle.add_counts(minutes.ran_counts, excluded.ran_counts)
+            waited_counts = treadle.sum_counts(jsonb_build_array(minutes.waited_counts, excluded.waited_counts)),
+            ran_counts = treadle.sum_counts(jsonb_build_array(minutes.ran_counts, excluded.ran_counts))
         returning 1
     )
     select count(*) into v_counted from counted;
@@ -217,6 +194,3 @@ begin
     return v_counted;
 end
 $$;
-
-comment on function treadle.count_minutes(interval, int, interval)
-    is 'Counts the jobs that finished since the last call in treadle.minutes and treadle.totals, for charts and metrics. Returns how many of its rows changed. Workers call it every few seconds.';

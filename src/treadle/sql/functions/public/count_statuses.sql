@@ -1,7 +1,9 @@
--- How many jobs there are by status, for display: claimed, running, completed, failed, cancelled, and those of the pending ones
--- that are blocked. (For the other pending jobs, see find_depths.sql.) Up to p_most of each are counted: then exact is true. Of
--- more finished jobs, the number is the one that workers counted at counted_at (see count_depths.sql). If none has, exact is
--- false and counted_at null: there are at least so many.
+-- How many jobs there are by status, and how many are blocked: exact, or as workers counted them at counted_at.
+-- Pending jobs: see find_depths().
+--
+-- Up to p_most of each are counted: then exact is true. Of more finished jobs, the number is the one that workers
+-- counted at counted_at (see count_depths.sql). If none has, exact is false and counted_at null: there are at least so
+-- many.
 create or replace function treadle.count_statuses(p_most int default 20000)
 returns table (status varchar, jobs bigint, exact boolean, counted_at timestamptz)
 language plpgsql stable
@@ -67,6 +69,3 @@ begin
     ) as counted;
 end
 $$;
-
-comment on function treadle.count_statuses(int)
-    is 'How many jobs there are by status, and how many are blocked: exact, or as workers counted them at counted_at. Pending jobs: see find_depths().';

@@ -1,14 +1,17 @@
--- A worker declares what is in its code, when it starts and every minute: limits, objects with name, kind, per, amount, seconds, burst,
--- when_full, digest, job_types and queues; and settings of job types, objects with job_type, fair_by, weights_of, aging_seconds,
--- aging_share and digest. As with schedules, the version of the code that was seen first later is in force, and what no worker has
--- declared for ten minutes is removed. What an operator has changed stays, unless the code has made it another kind of limit.
+-- Declares the limits of a worker's code, and the fairness and aging of its job types. Workers call it when they
+-- start and every minute: p_limits are objects with name, kind, per, amount, seconds, burst, when_full, digest,
+-- job_types and queues; p_settings, objects with job_type, fair_by, weights_of, aging_seconds, aging_share and
+-- digest. As with schedules, the version of the code that was seen first later is in force, and what no worker has
+-- declared for ten minutes is removed. What an operator has changed stays, unless the code has made it another kind
+-- of limit.
 create or replace function treadle.declare_limits(p_limits jsonb, p_settings jsonb default '[]') returns void
 language plpgsql
 as $$
 declare
     v_now constant timestamptz := clock_timestamp();
     v_fresh constant timestamptz := v_now - interval '30 seconds'; -- not to be noted again
-    v_newer constant timestamptz := v_now - interval '2 minutes'; -- an earlier version is in force again if no newer one was seen since
+    -- An earlier version is in force again if no newer one was seen since.
+    v_newer constant timestamptz := v_now - interval '2 minutes';
     v_removed constant timestamptz := v_now - interval '10 minutes';
     v_limit record;
 begin
@@ -26,12 +29,14 @@ begin
     loop
         insert into treadle.limits as known (name, kind, per, amount, period, burst, when_full, declared, digest, declared_at)
         values (
-            v_limit.name, v_limit.kind, v_limit.per, v_limit.amount, v_limit.seconds * interval '1 second', v_limit.burst,
-            v_limit.when_full, v_limit.declared, v_limit.digest, v_now
+            v_limit.name, v_limit.kind, v_limit.per, v_limit.amount, v_limit.seconds * interval '1 second',
+            v_limit.burst, v_limit.when_full, v_limit.declared, v_limit.digest, v_now
         )
         on conflict (name) do update
         set (kind, amount, period, burst, when_full, changed_by, changed_at) = (
-                select known.kind, known.amount, known.period, known.burst, known.when_full, known.changed_by, known.changed_at
+                select
+                    known.kind, known.amount, known.period, known.burst, known.when_full, known.changed_by,
+                    known.changed_at
                 where known.changed_by is not null
                   and coalesce(known.declared ->> 'kind', v_limit.kind) = v_limit.kind
                 union all
@@ -84,7 +89,8 @@ begin
     with declared as materialized (
         select setting.*, setting.aging_seconds * interval '1 second' as aging_after
         from jsonb_to_recordset(p_settings) as setting (
-            job_type varchar, fair_by varchar, weights_of varchar, aging_seconds double precision, aging_share int, digest varchar
+            job_type varchar, fair_by varchar, weights_of varchar, aging_seconds double precision, aging_share int,
+            digest varchar
         )
         order by setting.job_type
     )
@@ -136,6 +142,3 @@ begin
     where setting.fair_by <> '';
 end
 $$;
-
-comment on function treadle.declare_limits(jsonb, jsonb)
-    is 'Declares the limits of a worker''s code, and the fairness and aging of its job types.';

@@ -1,12 +1,14 @@
--- A worker declares the schedules in its code, when it starts and every minute. Name and digest are enough for those that are
--- known as declared; those that are not are left out of the result, and the worker declares them in full.
+-- Declares the schedules of a worker's code, when it starts and every minute. Returns the names of those that are in
+-- force as declared. Name and digest are enough for those that are known as declared; those that are not are left
+-- out of the result, and the worker declares them in full.
 --
--- While two versions of the code run side by side, the one that was seen first later is in force. The other takes over only
--- after nobody has declared the newer one for two minutes: then that version was rolled back. So neither of them undoes what
--- the other declares.
+-- While two versions of the code run side by side, the one that was seen first later is in force. The other takes over
+-- only after nobody has declared the newer one for two minutes: then that version was rolled back. So neither of them
+-- undoes what the other declares.
 --
--- What no worker has declared for ten minutes is retired, unless a worker sleeps that may have declared it. If it is declared again within a day, the times in between are missed
--- ones (the workers were away); after a day it begins anew.
+-- What no worker has declared for ten minutes is retired, unless a worker sleeps that may have declared it. If it is
+-- declared again within a day, the times in between are missed ones (the workers were away); after a day it begins
+-- anew.
 create or replace function treadle.declare_schedules(p_schedules jsonb) returns varchar[]
 language plpgsql
 as $$
@@ -53,9 +55,9 @@ begin
         )
         values (
             v_declared.name, v_declared.job_type, v_declared.data, v_declared.priority, v_declared.queue,
-            v_declared.max_attempts, v_declared.key, v_declared.expression, v_declared.timezone, v_declared.clocks_forward,
-            v_declared.clocks_back, v_declared.missed, v_declared.missed_limit, v_declared.overlap, v_declared.jitter,
-            v_declared.starts_at, v_declared.ends_at, v_declared.digest, v_now
+            v_declared.max_attempts, v_declared.key, v_declared.expression, v_declared.timezone,
+            v_declared.clocks_forward, v_declared.clocks_back, v_declared.missed, v_declared.missed_limit,
+            v_declared.overlap, v_declared.jitter, v_declared.starts_at, v_declared.ends_at, v_declared.digest, v_now
         )
         on conflict (name) do nothing;
 
@@ -95,6 +97,3 @@ begin
     );
 end
 $$;
-
-comment on function treadle.declare_schedules(jsonb)
-    is 'Declares the schedules of a worker''s code. Returns the names of those that are in force as declared.';

@@ -1,3 +1,6 @@
+-- Enqueues one job and returns its id, or null if max_pending is reached: select treadle.enqueue('welcome',
+-- '{"user_id": 7}').
+--
 -- Like enqueue_jobs(), for one job, and cheaper: without a list, without another function on the way, and without a query for
 -- the lane if this session has seen it active (see register_lanes.sql).
 create or replace function treadle.enqueue(
@@ -71,6 +74,3 @@ begin
     return v_id;
 end
 $$;
-
-comment on function treadle.enqueue(varchar, jsonb, int, varchar, timestamptz, interval, varchar, int, jsonb, jsonb, boolean)
-    is 'Enqueues one job and returns its id, or null if max_pending is reached: select treadle.enqueue(''welcome'', ''{"user_id": 7}'').';

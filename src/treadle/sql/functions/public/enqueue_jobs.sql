@@ -1,4 +1,5 @@
--- Enqueues many jobs of one type in one statement. Returns their ids in the order of p_data.
+-- Enqueues one job per element of p_data (JSON texts) and returns their ids in that order; none if max_pending is
+-- reached.
 create or replace function treadle.enqueue_jobs(
     p_job_type varchar,
     p_data text[],
@@ -36,6 +37,3 @@ begin
     from treadle.insert_jobs(v_job, p_data, p_keys, v_partitions) as added;
 end
 $$;
-
-comment on function treadle.enqueue_jobs(varchar, text[], int, varchar, timestamptz, interval, varchar[], int, text[], jsonb)
-    is 'Enqueues one job per element of p_data (JSON texts) and returns their ids in that order; none if max_pending is reached.';

@@ -1,4 +1,7 @@
--- Enqueues the jobs of schedules that are due, as a worker has computed them: an array of objects with
+-- Enqueues the jobs of schedules that are due, as a worker has computed them, and returns what was done for which
+-- schedule.
+--
+-- p_due is an array of objects with
 --
 --   name      the schedule
 --   expected  its next_at when the worker read it, or null
@@ -135,6 +138,3 @@ begin
     end loop;
 end
 $$;
-
-comment on function treadle.enqueue_occurrences(jsonb)
-    is 'Enqueues the jobs of schedules that are due. Returns what was done for which schedule.';

@@ -1,5 +1,6 @@
--- Enqueues a job unless there is an unfinished one of its type with the same unique key; then returns the id of that one.
--- If another transaction is just adding it, this call waits until that transaction ends. enqueue_with_options() has more options.
+-- Enqueues a job unless there is an unfinished one of its type with the same unique key; then returns the id of that
+-- one. If another transaction is just adding it, this call waits until that transaction ends. enqueue_with_options()
+-- has more options.
 --
 -- Runs with the rights of its owner: a role that may only enqueue cannot read unique keys, which are data of the user.
 create or replace function treadle.enqueue_unique(
@@ -30,8 +31,3 @@ begin
     from treadle.add_jobs(p_job_type, array[p_data::text], v_options) as added;
 end
 $$;
-
-comment on function treadle.enqueue_unique(varchar, varchar, jsonb, int, varchar, timestamptz, interval, varchar, int)
-    is 'Enqueues one job, unless there is an unfinished one of its type with the same p_unique; then returns the id of that one.';
-
-revoke all on function treadle.enqueue_unique(varchar, varchar, jsonb, int, varchar, timestamptz, interval, varchar, int) from public;

@@ -1,4 +1,5 @@
--- Enqueues the jobs of a workflow, and the workflow itself, which is a job that ends when all of them have ended.
+-- Enqueues the jobs of a workflow in their order, and the workflow itself, which is a job that ends when all of them
+-- have ended. Returns their ids, at last that of the workflow.
 --
 -- p_blocks is a list of JSON objects, each with jobs of one type and with the same options:
 --
@@ -6,8 +7,8 @@
 --   part             of which workflow they are a part: 0 is this one, others are nested in it. Null: of none
 --   steps, efforts   lists: what the workflow calls them, and how much of its work they are
 --   places           a list: the places of their results in that of their workflow; null for none, -1 for the whole
---   after            as in enqueue_with_options(), where nth instead of id is the number of a job of this workflow, from 0, and
---                    place instead of nth is the place in a list; -1 as nth is this workflow itself
+--   after            as in enqueue_with_options(), where nth instead of id is the number of a job of this workflow,
+--                    from 0, and place instead of nth is the place in a list; -1 as nth is this workflow itself
 --   priority, queue, run_at, delay, key, max_attempts, weight, partition, partitions, expires, expires_at, headers
 --   signal           they wait for a signal; data has its name and the timeout in seconds
 --   workflow         the number of a nested workflow, which this block is: its data has a name
@@ -16,8 +17,8 @@
 --
 -- p_options may have is_open, deadline (in seconds) and returns.
 --
--- Returns the ids of the jobs, in this order, and at last that of the workflow. If a job that one of them waits for does not exist,
--- nothing is enqueued, and only its id is returned, with null for nth.
+-- Returns the ids of the jobs, in this order, and at last that of the workflow. If a job that one of them waits for
+-- does not exist, nothing is enqueued, and only its id is returned, with null for nth.
 create or replace function treadle.enqueue_workflow(p_name varchar, p_blocks jsonb, p_options jsonb default '{}')
 returns table (nth int, id uuid)
 language plpgsql
@@ -37,9 +38,9 @@ begin
     begin
         select array_agg(case when number = 0 then v_own else treadle.new_id() end order by number)
         into v_workflows
-        from generate_series(
-            0, coalesce((select max((block.value ->> 'workflow')::int) from jsonb_array_elements(p_blocks) as block (value)), 0)
-        ) as number;
+        from generate_series(0, (
+            select coalesce(max((block.value ->> 'workflow')::int), 0) from jsonb_array_elements(p_blocks) as block (value)
+        )) as number;
         insert into treadle.workflows (id)
         select added.id
         from unnest(v_workflows) as added (id);
@@ -58,7 +59,8 @@ begin
         loop
             select jsonb_agg(jsonb_strip_nulls(jsonb_build_object(
                 'id', coalesce(edge.id, case when edge.nth = -1 then v_own else v_ids[edge.nth + 1] end),
-                'ok_to_fail', edge.ok_to_fail, 'if_failed', edge.if_failed, 'arguments', edge.arguments, 'nth', edge.place
+                'ok_to_fail', edge.ok_to_fail, 'if_failed', edge.if_failed, 'arguments', edge.arguments,
+                'nth', edge.place
             )))
             into v_after
             from jsonb_to_recordset(nullif(v_block -> 'after', 'null'))
@@ -128,8 +130,3 @@ begin
     order by added.nth;
 end
 $$;
-
-comment on function treadle.enqueue_workflow(varchar, jsonb, jsonb)
-    is 'Enqueues the jobs of a workflow in their order, and the workflow. Returns their ids, at last that of the workflow; only the id of a job that does not exist, with null, if one waits for it.';
-
-revoke all on function treadle.enqueue_workflow(varchar, jsonb, jsonb) from public;

@@ -1,5 +1,8 @@
--- Checks the fence, then ends the attempt as settle_jobs() does. Without a lease number any unfinished job can be failed,
--- also one that is pending.
+-- Records a failed attempt: the job is retried after p_delay (default: exponential), or fails if that was its last
+-- attempt or p_final is true. Returns false if the claim is lost or the job has finished already.
+--
+-- Checks the fence, then ends the attempt as settle_jobs() does. Without a lease number any unfinished job can be
+-- failed, also one that is pending.
 create or replace function treadle.fail_job(
     p_id uuid,
     p_error text,
@@ -43,6 +46,3 @@ begin
     return true;
 end
 $$;
-
-comment on function treadle.fail_job(uuid, text, interval, boolean, bigint, varchar, text)
-    is 'Records a failed attempt: the job is retried after p_delay (default: exponential), or fails if that was its last attempt or p_final is true. Returns false if the claim is lost or the job has finished already.';

@@ -1,3 +1,4 @@
+-- The jobs that a worker has claimed.
 create or replace function treadle.find_claimed_jobs(p_worker_id varchar) returns setof treadle.jobs
 language plpgsql
 set enable_seqscan = off
@@ -10,5 +11,3 @@ begin
       and job.status in ('claimed', 'running');
 end
 $$;
-
-comment on function treadle.find_claimed_jobs(varchar) is 'The jobs that a worker has claimed.';

@@ -1,9 +1,11 @@
--- How many jobs wait, by queue, type and priority, for display. The lanes of different partitions are added up: otherwise each
--- of a thousand tenants would have its own row.
+-- How many jobs wait, by queue, type and priority: exact, or as workers counted them at counted_at; when the first
+-- is or was due, and whether they are paused. The lanes of different partitions are added up: otherwise each of a
+-- thousand tenants would have its own row.
 --
--- Up to p_budget jobs are counted along the index: then exact is true. Of lanes with more jobs than that, workers keep the
--- depth in treadle.depths (see count_depths.sql), and counted_at says when they counted it last. If no worker has, exact is
--- false and counted_at null: there are at least so many. The settings fix the plan, for the reasons given in claim_jobs.sql.
+-- Up to p_budget jobs are counted along the index: then exact is true. Of lanes with more jobs than that, workers keep
+-- the depth in treadle.depths (see count_depths.sql), and counted_at says when they counted it last. If no worker has,
+-- exact is false and counted_at null: there are at least so many. The settings fix the plan, for the reasons given in
+-- claim_jobs.sql.
 create or replace function treadle.find_depths(p_budget int default 50000)
 returns table (
     queue varchar, job_type varchar, priority int, depth bigint, exact boolean, counted_at timestamptz,
@@ -17,7 +19,8 @@ declare
     c_lanes constant int := 1000;
     -- What was kept for longer than this without being counted again is used only if the lane cannot be counted.
     c_fresh constant interval := '30 seconds';
-    -- Up to this depth, lanes are counted in any case: what was counted some seconds ago can be 5 % more if many jobs are claimed.
+    -- Up to this depth, lanes are counted in any case: what was counted some seconds ago can be 5 % more if many jobs
+    -- are claimed.
     c_near constant int := 25000;
     v_now constant timestamptz := clock_timestamp();
     v_safe constant treadle.ticks := treadle.safe_tick(pg_current_snapshot());
@@ -30,7 +33,9 @@ declare
 begin
     select
         array_agg(known.lane), array_agg(known.start), array_agg(kept.jobs), array_agg(kept.counted_at),
-        array_agg(case when kept.counted_at between v_now - c_fresh and v_now + c_fresh and kept.jobs > c_near then kept.jobs end)
+        array_agg(
+            case when kept.counted_at between v_now - c_fresh and v_now + c_fresh and kept.jobs > c_near then kept.jobs end
+        )
     into v_lanes, v_starts, v_kept, v_kept_at, v_fresh
     from treadle.lanes_to_display(v_safe, c_lanes) as known
     left join lateral treadle.kept_depth('pending', known.lane) as kept on true;
@@ -76,6 +81,3 @@ begin
     group by known.queue, known.job_type, known.priority;
 end
 $$;
-
-comment on function treadle.find_depths(int)
-    is 'How many jobs wait, by queue, type and priority: exact, or as workers counted them at counted_at; when the first is or was due, and whether they are paused.';

@@ -1,4 +1,5 @@
--- The schedules that are due or have no time yet, and the first that is due later. `seconds` is how long from now.
+-- Schedules that are due or have no time yet, and the next one. p_declared: of those in code, only the ones with
+-- these digests. `seconds` is how long from now.
 --
 -- Ordered as the index is, nulls first: otherwise all schedules would be read and sorted.
 create or replace function treadle.find_due_schedules(p_limit int, p_declared varchar[] default null)
@@ -58,6 +59,3 @@ begin
     ) as found;
 end
 $$;
-
-comment on function treadle.find_due_schedules(int, varchar[])
-    is 'Schedules that are due or have no time yet, and the next one. p_declared: of those in code, only the ones with these digests.';

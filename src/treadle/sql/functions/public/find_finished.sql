@@ -1,3 +1,4 @@
+-- Those of the jobs that have finished or no longer exist.
 create or replace function treadle.find_finished(p_ids uuid[]) returns setof uuid
 language plpgsql
 set treadle.plan = nested_loops
@@ -11,5 +12,3 @@ begin
        or job.status in ('completed', 'failed', 'cancelled');
 end
 $$;
-
-comment on function treadle.find_finished(uuid[]) is 'Those of the jobs that have finished or no longer exist.';

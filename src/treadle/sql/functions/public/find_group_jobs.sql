@@ -1,5 +1,5 @@
--- The jobs whose last failure is in a group of errors, the latest first: those that have failed, or those that are pending,
--- which wait for another attempt. The page begins after the failure of p_id at p_at.
+-- The jobs whose last failure is in a group of errors, the latest first: those that have failed, or those that are
+-- pending, which wait for another attempt. The page begins after the failure of p_id at p_at.
 --
 -- It looks at p_look failures at most. "last" marks where it stopped; that job is part of the page only if it "fits".
 create or replace function treadle.find_group_jobs(
@@ -36,7 +36,9 @@ begin
                   and later.failed_at > counted.failed_at
             ) as fits
         from (
-            select known.job_id, known.failed_at, row_number() over (order by known.failed_at desc, known.job_id desc) as nth
+            select
+                known.job_id, known.failed_at,
+                row_number() over (order by known.failed_at desc, known.job_id desc) as nth
             from treadle.grouped_errors as known
             where known.group_id = p_group_id
               and (p_id is null or (known.failed_at, known.job_id) < (p_at, p_id))
@@ -49,6 +51,3 @@ begin
     limit p_limit;
 end
 $$;
-
-comment on function treadle.find_group_jobs(int, varchar, timestamptz, uuid, int, int)
-    is 'The failed or pending jobs whose last failure is in a group of errors, the latest first. The cost does not grow with the table of jobs.';

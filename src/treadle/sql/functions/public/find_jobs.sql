@@ -1,4 +1,7 @@
--- One page of a list of jobs. The status determines which index is read, and so the order:
+-- One page of a list of jobs: those that match, and with "last" where the search stopped. The cost does not grow
+-- with the table.
+--
+-- The status determines which index is read, and so the order:
 --
 --   completed, failed, cancelled      idx_jobs_finished: the last finished first
 --   claimed, running                  idx_jobs_worker: the last claimed first
@@ -8,22 +11,24 @@
 --   any of the last five, with a key  idx_jobs_key: running, next to run, blocked; of each the oldest first
 --   none                              the primary key: the newest first, because ids are ordered by time
 --
--- p_since (inclusive) and p_until select finished jobs by finished_at, and the others by the time in their id. They bound the
--- range of the index that is read for the finished jobs and for the list without a status; other lists are filtered.
+-- p_since (inclusive) and p_until select finished jobs by finished_at, and the others by the time in their id. They
+-- bound the range of the index that is read for the finished jobs and for the list without a status; other lists are
+-- filtered.
 --
--- p_search is a text in the payload or in the error, or at least 8 first or last digits of an id. p_path and p_value select
--- by a value in the payload; without p_value, a value must exist. p_also has further conditions, as has_values() reads them, of which
--- all must hold; p_path is needed with it. If a role may not read payloads, or p_payloads is false, the
--- payload is not searched, and p_path is refused. An index for one of the paths is used if has_payload_index() finds one: then the
--- order is the newest first, whatever the status.
+-- p_search is a text in the payload or in the error, or at least 8 first or last digits of an id. p_path and p_value
+-- select by a value in the payload; without p_value, a value must exist. p_also has further conditions, as has_values()
+-- reads them, of which all must hold; p_path is needed with it. If a role may not read payloads, or p_payloads is
+-- false, the payload is not searched, and p_path is refused. An index for one of the paths is used if
+-- has_payload_index() finds one: then the order is the newest first, whatever the status.
 --
--- The page starts after the place in that order that p_rank, p_at and p_id give. The other filters are applied to the next
--- p_look jobs, or to fewer if those take longer than p_patience. Nothing is read beyond a full page.
+-- The page starts after the place in that order that p_rank, p_at and p_id give. The other filters are applied to the
+-- next p_look jobs, or to fewer if those take longer than p_patience. Nothing is read beyond a full page.
 --
--- Returns the jobs that match, one more than p_limit if there are more. A row with `last` is where the search stopped; it
--- need not match.
+-- Returns the jobs that match, one more than p_limit if there are more. A row with `last` is where the search stopped;
+-- it need not match.
 --
--- The settings fix the plan: with statistics of the day before, PostgreSQL 15 would sort a million jobs that failed since.
+-- The settings fix the plan: with statistics of the day before, PostgreSQL 15 would sort a million jobs that failed
+-- since.
 create or replace function treadle.find_jobs(
     p_status varchar default null,
     p_job_type varchar default null,
@@ -124,8 +129,8 @@ declare
                     -- Only the branch of p_status is planned.
                     (
                         select
-                            job.id, null::int as rank, job.finished_at as at, job.status, job.holds, job.run_at, job.job_type,
-                            job.queue, job.worker_id, job.key, job.last_error
+                            job.id, null::int as rank, job.finished_at as at, job.status, job.holds, job.run_at,
+                            job.job_type, job.queue, job.worker_id, job.key, job.last_error
                         from treadle.jobs as job
                         where p_status in ('completed', 'failed', 'cancelled')
                           and job.status = p_status
@@ -141,8 +146,8 @@ declare
                     union all
                     (
                         select
-                            job.id, null, coalesce(job.claimed_at, '-infinity') as at, job.status, job.holds, job.run_at, job.job_type,
-                            job.queue, job.worker_id, job.key, job.last_error
+                            job.id, null, coalesce(job.claimed_at, '-infinity') as at, job.status, job.holds,
+                            job.run_at, job.job_type, job.queue, job.worker_id, job.key, job.last_error
                         from treadle.jobs as job
                         where p_status in ('claimed', 'running')
                           and p_key is null
@@ -333,7 +338,8 @@ begin
             looked := v_numbers[v_nth];
             fits := v_fit[v_nth]
                 and (p_path is null and v_in_text[v_nth] or coalesce(v_nth = any (v_matching), false));
-            -- A page whose jobs all match is not cut short: its limit bounds the cost, unless the limit is that of a count.
+            -- A page whose jobs all match is not cut short: its limit bounds the cost, unless the limit is that of a
+            -- count.
             last := looked = p_look
                 or v_nth = v_size
                 and (v_search is not null or p_path is not null or not fits or p_limit >= p_look)
@@ -351,6 +357,3 @@ begin
     end loop;
 end
 $$;
-
-comment on function treadle.find_jobs(varchar, varchar, varchar, varchar, varchar, text, uuid, int, timestamptz, uuid, int, int, interval, timestamptz, timestamptz, text[], jsonb, boolean, jsonb)
-    is 'One page of a list of jobs: those that match, and with "last" where the search stopped. The cost does not grow with the table.';

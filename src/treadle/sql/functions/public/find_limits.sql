@@ -1,6 +1,8 @@
--- The limits, and fairness and aging, for display: a row for each (for one with "per", the values for all keys, with a null key), and one for each
--- key that jobs wait for, that was changed, or that is in use. At most p_limit rows, those that jobs wait for first; half of
--- them are left to the limits themselves.
+-- The limits and their keys that are in use, changed or waited for: what is in force, what is in use, when the next
+-- job may start, and how many wait (counted up to counted_to). Those that jobs wait for come first.
+--
+-- For display, also of fairness and aging: a row for each (for one with "per", the values for all keys, with a null
+-- key), and one for each key. At most p_limit rows; half of them are left to the limits themselves.
 --
 -- The cost is bounded: candidates are read from the beginning of an index, one step per key; for the rest, see
 -- limit_statuses.sql. The settings fix the plan, as in find_lanes.sql.
@@ -23,27 +25,27 @@ declare
     v_names varchar[];
     v_keys varchar[];
 begin
-    with recursive parked as (
+    with recursive waiting as (
         (
-            select lane.parked_name as name, lane.parked_key as key
+            select lane.limit_name as name, lane.limit_key as key
             from treadle.lanes as lane
-            where lane.parked_name is not null
-              and (lane.parked_name, lane.parked_key) >= (coalesce(p_name, ''), '')
-            order by lane.parked_name, lane.parked_key
+            where lane.limit_name is not null
+              and (lane.limit_name, lane.limit_key) >= (coalesce(p_name, ''), '')
+            order by lane.limit_name, lane.limit_key
             limit 1
         )
         union all
         select following.*
-        from parked
+        from waiting
         cross join lateral (
-            select lane.parked_name, lane.parked_key
+            select lane.limit_name, lane.limit_key
             from treadle.lanes as lane
-            where lane.parked_name is not null
-              and (lane.parked_name, lane.parked_key) > (parked.name, parked.key)
-            order by lane.parked_name, lane.parked_key
+            where lane.limit_name is not null
+              and (lane.limit_name, lane.limit_key) > (waiting.name, waiting.key)
+            order by lane.limit_name, lane.limit_key
             limit 1
         ) as following
-        where p_name is null or parked.name = p_name
+        where p_name is null or waiting.name = p_name
     ),
     rule as materialized (
         select known.name, known.kind, known.per, known.setting_of, row_number() over (order by known.name) as nth
@@ -64,9 +66,9 @@ begin
     ),
     candidate as (
         (
-            select 2 as rank, parked.name, parked.key
-            from parked
-            where p_name is null or parked.name = p_name
+            select 2 as rank, waiting.name, waiting.key
+            from waiting
+            where p_name is null or waiting.name = p_name
             limit p_limit
         )
         union all
@@ -150,6 +152,3 @@ begin
     from treadle.limit_statuses(v_names, v_keys) as status;
 end
 $$;
-
-comment on function treadle.find_limits(varchar, int)
-    is 'The limits and their keys that are in use, changed or waited for: what is in force, what is in use, when the next job may start, and how many wait (counted up to counted_to). Those that jobs wait for come first.';

@@ -1,4 +1,5 @@
--- Finds the claims that a worker has lost: the job was cancelled, recovered, finished or claimed again.
+-- Those of the claims that are lost, because the job was cancelled, recovered, finished or claimed again; and whether
+-- the job was completed under the claim.
 create or replace function treadle.find_lost_claims(p_ids uuid[], p_leases bigint[])
 returns table (id uuid, completed boolean)
 language plpgsql
@@ -15,6 +16,3 @@ begin
        or job.status not in ('claimed', 'running');
 end
 $$;
-
-comment on function treadle.find_lost_claims(uuid[], bigint[])
-    is 'Those of the claims that are lost, and whether the job was completed under the claim.';

@@ -1,4 +1,5 @@
--- Records a finished step. Calling it twice, as after a lost reply, records it once.
+-- Records that a step of a job is finished, with its result. Returns false if the claim is lost. Calling it twice,
+-- as after a lost reply, records it once.
 create or replace function treadle.finish_step(
     p_id uuid,
     p_position int,
@@ -28,6 +29,3 @@ begin
     return true;
 end
 $$;
-
-comment on function treadle.finish_step(uuid, int, varchar, jsonb, bigint, varchar)
-    is 'Records that a step of a job is finished, with its result. Returns false if the claim is lost.';

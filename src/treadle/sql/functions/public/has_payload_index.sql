@@ -1,9 +1,9 @@
--- Whether an index for searches by this path in payloads exists and may be used:
+-- Whether an index for searches by this path in payloads exists and may be used.
 --
 --   create index on treadle.jobs (jsonb_hash_extended(data #> '{order}', 0), id) where data #> '{order}' is not null
 --
--- The value is hashed, because an index refuses values of more than 2,700 bytes, and such a job could not be enqueued. This
--- hash is equal for equal values of jsonb, such as 7 and 7.0.
+-- The value is hashed, because an index refuses values of more than 2,700 bytes, and such a job could not be enqueued.
+-- This hash is equal for equal values of jsonb, such as 7 and 7.0.
 create or replace function treadle.has_payload_index(p_path text[]) returns boolean
 language plpgsql stable
 as $$
@@ -23,5 +23,3 @@ begin
     );
 end
 $$;
-
-comment on function treadle.has_payload_index(text[]) is 'Whether an index for searches by this path in payloads exists.';

@@ -1,3 +1,4 @@
+-- Records that a worker is alive. Its jobs are not stale while it calls this often enough.
 create or replace function treadle.heartbeat(p_worker_id varchar) returns void
 language plpgsql
 as $$
@@ -8,5 +9,3 @@ begin
     set seen_at = clock_timestamp();
 end
 $$;
-
-comment on function treadle.heartbeat(varchar) is 'Records that a worker is alive. Its jobs are not stale while it calls this often enough.';

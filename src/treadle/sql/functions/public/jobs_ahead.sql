@@ -1,9 +1,9 @@
--- How many jobs the live workers that serve this one would claim before it, if it were claimable now: in its own lane, in
--- the other lanes of its priority, and in lanes of higher priority. Counting stops one past p_limit in all.
+-- How many jobs the live workers that serve this one would claim before it, if it were claimable now: in its own
+-- lane, in the other lanes of its priority, and in lanes of higher priority. Counting stops one past p_limit in all.
 --
--- It searches as a claim does (see claim_jobs.sql): one bounded range of idx_jobs_claimable per lane. Jobs that wait for
--- their key, that are due later or paused do not count, nor do other lanes that wait for a limit. Job types that a worker runs
--- in child processes have slots of their own, so the two kinds do not wait for each other.
+-- It searches as a claim does (see claim_jobs.sql): one bounded range of idx_jobs_claimable per lane. Jobs that wait
+-- for their key, that are due later or paused do not count, nor do other lanes that wait for a limit. Job types that a
+-- worker runs in child processes have slots of their own, so the two kinds do not wait for each other.
 create or replace function treadle.jobs_ahead(p_id uuid, p_limit int default 1000)
 returns table (own bigint, level bigint, above bigint)
 language plpgsql
@@ -45,7 +45,8 @@ begin
         from (
             select v_job.queue, v_job.job_type, v_job.priority, v_job.partition
             union all
-            -- Lanes that wait for a limit are left out. Active ones have jobs, nearly all: more of them need not be counted.
+            -- Lanes that wait for a limit are left out. Active ones have jobs, nearly all: more of them need not be
+            -- counted.
             (
                 select active.queue, active.job_type, active.priority, active.partition
                 from (select distinct served.job_type from served) as served
@@ -54,8 +55,7 @@ begin
                     from treadle.lanes as lane
                     where lane.job_type = served.job_type
                       and lane.priority >= v_job.priority
-                      and lane.idle_xid is null
-                      and lane.parked_name is null
+                      and lane.dormant_xid is null
                     order by lane.priority desc
                     limit c_lanes
                 ) as active
@@ -71,10 +71,11 @@ begin
                     select lane.queue, lane.job_type, lane.priority, lane.partition
                     from treadle.lanes as lane
                     where lane.job_type = served.job_type
-                      and lane.next_run_at <= v_now
+                      and lane.dormant_xid is not null
+                      and lane.wakes_at <= v_now
                       and lane.priority >= v_job.priority
-                      and lane.parked_name is null
-                    order by lane.next_run_at
+                      and lane.limit_name is null
+                    order by lane.wakes_at
                     limit c_lanes
                 ) as due
                 limit c_lanes
@@ -149,6 +150,3 @@ begin
     return query select v_counts[1], v_counts[2], v_counts[3];
 end
 $$;
-
-comment on function treadle.jobs_ahead(uuid, int)
-    is 'How many jobs the live workers that serve this one would claim before it: in its lane, in other lanes of its priority, in lanes of higher priority; p_limit + 1 at most in all.';

@@ -1,4 +1,4 @@
--- Writes the log lines of a worker's handlers, as record_events() writes events. Of each job the first p_head and the last
+-- Writes the log lines of a worker's jobs, fenced by their lease numbers. Of each job the first p_head and the last
 -- p_tail lines are kept. Returns the ids of the jobs that were accepted.
 create or replace function treadle.keep_logs(
     p_worker_id varchar,
@@ -73,6 +73,3 @@ begin
     return query select unnest(v_claimed);
 end
 $$;
-
-comment on function treadle.keep_logs(varchar, uuid[], bigint[], int[], int[], int[], text[], text[], double precision[], int, int)
-    is 'Writes the log lines of a worker''s jobs, fenced by their lease numbers, and keeps the first and the last lines of each job. Returns the ids of the jobs that were accepted.';

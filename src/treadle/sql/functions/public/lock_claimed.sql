@@ -1,5 +1,7 @@
--- Locks those of the jobs that this worker has claimed under these lease numbers, until the transaction ends: meanwhile no
--- other transaction can claim or finish them. Functions that write the records of a worker's jobs call it first.
+-- Locks those of the jobs that are still claimed by the worker under these lease numbers, and returns their ids.
+--
+-- Until the transaction ends, no other transaction can claim or finish them. Functions that write the records of a
+-- worker's jobs call it first.
 create or replace function treadle.lock_claimed(p_worker_id varchar, p_ids uuid[], p_leases bigint[]) returns uuid[]
 language plpgsql
 set treadle.plan = cached_index_ranges
@@ -21,6 +23,3 @@ begin
     );
 end
 $$;
-
-comment on function treadle.lock_claimed(varchar, uuid[], bigint[])
-    is 'Locks those of the jobs that are still claimed by the worker under these lease numbers, and returns their ids.';

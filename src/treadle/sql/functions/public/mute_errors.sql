@@ -1,9 +1,7 @@
--- Mutes a group of errors, or ends that. A muted group is still counted and shown, but is no alarm. It lasts until somebody ends
--- it, or for p_for, or until a version of the application fails that has not failed in this group and does not run yet. Returns
---
---   done
---   unchanged   to unmute: it is not muted
---   missing     there is no such group
+-- Mutes a group of errors, or with p_muted false ends that. A muted group is still counted and shown, but is no
+-- alarm. It lasts until somebody ends it, or for p_for, or until a version of the application fails that has not
+-- failed in this group and does not run yet. Returns done; unchanged, if it is not muted; or missing, if there is no
+-- such group.
 --
 -- Runs with the rights of its owner: a group cannot be muted without an audit row.
 create or replace function treadle.mute_errors(
@@ -69,8 +67,3 @@ begin
     return 'done';
 end
 $$;
-
-comment on function treadle.mute_errors(int, boolean, interval, boolean, text, text)
-    is 'Mutes a group of errors, until it is unmuted, for p_for, or until a new version fails; with p_muted false, unmutes it. Returns done, unchanged or missing.';
-
-revoke all on function treadle.mute_errors(int, boolean, interval, boolean, text, text) from public;

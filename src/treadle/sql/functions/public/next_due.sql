@@ -69,11 +69,11 @@ begin
         v_lanes := v_listed.lanes;
     end loop;
 
-    -- Idle lanes. A tick makes them active before their first job is due.
+    -- Dormant lanes. A tick makes them active before their first job is due.
     if v_known.lanes is not null then
-        v_next := least(v_next, case when v_known.next_idle > clock_timestamp() then v_known.next_idle end);
+        v_next := least(v_next, case when v_known.next_wake > clock_timestamp() then v_known.next_wake end);
     else
-        v_next := least(v_next, treadle.next_idle(p_job_types, p_queues));
+        v_next := least(v_next, treadle.next_wake(p_job_types, p_queues));
     end if;
     if v_known.limited is not false then
         v_next := least(v_next, treadle.next_opening(p_job_types, p_queues));

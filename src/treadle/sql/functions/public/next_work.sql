@@ -2,7 +2,7 @@
 -- only reads. next_due() makes a tick, which writes.
 --
 -- Without a recent tick, a floor is trusted only if every transaction that has ended since the last one knew it: see safe_floor().
--- For the same reason, lanes that a recent tick made idle are searched, too. p_declared: the digests of the caller's schedules.
+-- For the same reason, lanes that a recent tick made dormant are searched, too. p_declared: the digests of the caller's schedules.
 create or replace function treadle.next_work(
     p_worker_id varchar,
     p_job_types varchar[],
@@ -14,6 +14,7 @@ set treadle.plan = cached_index_ranges
 as $$
 declare
     c_long constant interval := '1 year';
+    c_read constant int := 20;
     v_now constant timestamptz := clock_timestamp();
     v_safe constant treadle.ticks := treadle.safe_tick(pg_current_snapshot());
     v_next timestamptz;
@@ -44,18 +45,19 @@ begin
     from (
         select lane.queue, lane.job_type, lane.priority, lane.partition
         from treadle.lanes as lane
-        where lane.idle_xid is null
-          and lane.parked_name is null
+        where lane.dormant_xid is null
           and lane.job_type = any (p_job_types)
         union
         select lane.queue, lane.job_type, lane.priority, lane.partition
         from treadle.lanes as lane
-        where lane.idle_xid >= v_safe.next_xid
+        where lane.dormant_xid >= v_safe.next_xid
+          and lane.limit_name is null
           and lane.job_type = any (p_job_types)
         union
         select lane.queue, lane.job_type, lane.priority, lane.partition
         from treadle.lanes as lane
-        where lane.idle_xid = any (v_safe.running)
+        where lane.dormant_xid = any (v_safe.running)
+          and lane.limit_name is null
           and lane.job_type = any (p_job_types)
     ) as lane
     left join lateral treadle.safe_floor(row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane, v_safe) as safe
@@ -76,24 +78,30 @@ begin
               and pause.queue in (lane.queue, '')
       );
 
-    select least(v_next, min(idle.next_run_at))
+    -- As in next_wake().
+    select least(
+        v_next,
+        coalesce(min(dormant.wakes_at) filter (where dormant.wanted), case when count(*) = c_read then max(dormant.wakes_at) end)
+    )
     into v_next
-    from unnest(p_job_types) as wanted (job_type)
-    cross join lateral (
-        select lane.next_run_at
-        from treadle.lanes as lane
-        where lane.job_type = wanted.job_type
-          and lane.next_run_at is not null
-          and (p_queues is null or lane.queue = any (p_queues))
-          and not exists (
+    from (
+        select
+            lane.wakes_at,
+            lane.job_type = any (p_job_types)
+            and (p_queues is null or lane.queue = any (p_queues))
+            and not exists (
                 select
                 from treadle.pauses as pause
                 where pause.job_type in (lane.job_type, '')
                   and pause.queue in (lane.queue, '')
-          )
-        order by lane.next_run_at
-        limit 1
-    ) as idle;
+            ) as wanted
+        from treadle.lanes as lane
+        where lane.dormant_xid is not null
+          and lane.limit_name is null
+          and lane.wakes_at is not null
+        order by lane.wakes_at
+        limit c_read
+    ) as dormant;
 
     v_next := least(
         v_next,

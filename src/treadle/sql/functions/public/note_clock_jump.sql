@@ -1,5 +1,8 @@
--- Notes that the server's clock has jumped. A tick notices that it was set back. That it was set forward is noticed by workers,
--- which compare it with their own monotonic clock: for the server, it looks as if nothing had happened for a while.
+-- Notes that the server's clock shows p_after where it should show p_before. Returns false if that was noted
+-- already.
+--
+-- A tick notices that the clock was set back. That it was set forward is noticed by workers, which compare it with their
+-- own monotonic clock: for the server, it looks as if nothing had happened for a while.
 --
 -- A jump that somebody else has just noted is not noted again. If two do so at the same time, both rows do no harm: see
 -- clock_before().
@@ -38,6 +41,3 @@ begin
     return true;
 end
 $$;
-
-comment on function treadle.note_clock_jump(timestamptz, timestamptz)
-    is 'Notes that the server''s clock shows p_after where it should show p_before. Returns false if that was noted already.';

@@ -1,5 +1,7 @@
--- The operations of an operator on jobs: retry, cancel, delete, run_now or priority. Each change writes a row of the audit
--- in the same transaction. Returns an outcome for each job:
+-- Changes jobs for an operator: retry, cancel, delete, run_now or priority. Each change writes a row of the audit in
+-- the same transaction. Returns the outcome for each job, and the status that it had.
+--
+-- The outcomes:
 --
 --   done      changed
 --   unfit     its status does not allow the operation, or nothing would change
@@ -7,10 +9,11 @@
 --   missing   there is no such job
 --   repeated  p_act was begun before, and p_continues is false: nothing was changed
 --
--- The rows of one act have the same p_act, also those of several calls: the first call begins it, the others continue it. So a form
--- or a request that is sent twice is carried out once.
+-- The rows of one act have the same p_act, also those of several calls: the first call begins it, the others continue
+-- it. So a form or a request that is sent twice is carried out once.
 --
--- Runs with the rights of its owner: the operator's role can change jobs in no other way, so every change is in the audit.
+-- Runs with the rights of its owner: the operator's role can change jobs in no other way, so every change is in the
+-- audit.
 create or replace function treadle.operate(
     p_action varchar,
     p_ids uuid[],
@@ -122,7 +125,8 @@ begin
         if v_done then
             insert into treadle.audit (actor, action, job_id, job_type, queue, reason, details, act, begins)
             values (
-                coalesce(p_actor, session_user), p_action, v_id, v_job.job_type, v_job.queue, p_reason, v_details, v_act, v_begins
+                coalesce(p_actor, session_user), p_action, v_id, v_job.job_type, v_job.queue, p_reason, v_details,
+                v_act, v_begins
             );
             v_begins := false;
         end if;
@@ -133,8 +137,3 @@ begin
     end loop;
 end
 $$;
-
-comment on function treadle.operate(varchar, uuid[], text, text, int, uuid, boolean)
-    is 'Changes jobs for an operator (retry, cancel, delete, run_now, priority), with a row in the audit for each. Returns the outcome for each job (done, unfit, busy, missing, repeated) and the status that it had.';
-
-revoke all on function treadle.operate(varchar, uuid[], text, text, int, uuid, boolean) from public;

@@ -1,11 +1,8 @@
--- The operations of an operator on a schedule: pause, resume, run (enqueue a job now, besides its times) or delete. Returns
+-- Changes a schedule for an operator: pause, resume, run (enqueue a job now, besides its times) or delete. Returns
+-- done; unchanged, if it is paused already, or not paused; missing, if there is no such schedule; or declared:
+-- remove it from the code, or pause it.
 --
---   done
---   unchanged   it is paused already, or not paused
---   missing     there is no such schedule
---   declared    code declares it: remove it from the code, or pause it
---
--- Runs with the rights of its owner: every change is in the audit.
+-- Runs with the rights of its owner: a schedule cannot be changed without an audit row.
 create or replace function treadle.operate_schedule(
     p_action varchar,
     p_name varchar,
@@ -70,8 +67,3 @@ begin
     return 'done';
 end
 $$;
-
-comment on function treadle.operate_schedule(varchar, varchar, text, text)
-    is 'Pauses, resumes, runs or deletes a schedule. Returns done, unchanged, missing, or declared (in code).';
-
-revoke all on function treadle.operate_schedule(varchar, varchar, text, text) from public;

@@ -1,5 +1,5 @@
--- Deletes the groups of errors that were not seen for p_keep, with what belongs to them, and what is no longer shown of others.
--- Workers call it every minute. It deletes at most p_limit rows of grouped_errors; later calls delete the rest.
+-- Deletes groups of errors that were not seen for p_keep. Returns how many. Workers call it every minute. It deletes at
+-- most p_limit rows of grouped_errors; later calls delete the rest.
 create or replace function treadle.prune_error_groups(
     p_keep interval default '30 days',
     p_limit int default 10000
@@ -63,6 +63,3 @@ begin
     return v_deleted;
 end
 $$;
-
-comment on function treadle.prune_error_groups(interval, int)
-    is 'Deletes groups of errors that were not seen for p_keep. Returns how many. Workers call it every minute.';

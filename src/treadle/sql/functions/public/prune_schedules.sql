@@ -1,4 +1,5 @@
--- Deletes what is no longer needed of schedules, a month later: those that nobody declares, and the record of their times.
+-- Deletes schedules that were retired a month ago, and the record of times that are a month old. Returns the number
+-- of times.
 create or replace function treadle.prune_schedules(p_limit int default 2000) returns int
 language plpgsql
 set enable_seqscan = off
@@ -25,6 +26,3 @@ begin
     return v_pruned;
 end
 $$;
-
-comment on function treadle.prune_schedules(int)
-    is 'Deletes schedules that were retired a month ago, and the record of times that are a month old. Returns the number of times.';

@@ -1,3 +1,4 @@
+-- Forgets the periods of unique keys that are over. Returns how many.
 create or replace function treadle.prune_unique_periods(p_limit int default 10000) returns int
 language plpgsql
 as $$
@@ -16,5 +17,3 @@ begin
     return v_pruned;
 end
 $$;
-
-comment on function treadle.prune_unique_periods(int) is 'Forgets the periods of unique keys that are over. Returns how many.';

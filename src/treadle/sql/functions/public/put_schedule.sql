@@ -1,9 +1,12 @@
--- Adds a schedule, or changes one that was added with this function. p_options has the other columns:
+-- Adds a schedule, or changes one that was added with this function. Workers enqueue its jobs. Returns done,
+-- exists, missing, or declared (in code).
 --
---   select treadle.put_schedule('nightly', 'report', '0 3 * * *', p_timezone => 'Europe/Oslo', p_options => '{"missed": "skip"}');
+-- p_options has the other columns:
 --
--- p_exists: null adds or changes, false only adds, true only changes. In a change, null keeps what was there. Returns done,
--- exists, missing, or declared: code declares the schedule, so change the code, or pause the schedule.
+--   select treadle.put_schedule('nightly', 'report', '0 3 * * *', p_options => '{"missed": "skip"}');
+--
+-- p_exists: null adds or changes, false only adds, true only changes. In a change, null keeps what was there. Declared:
+-- change the code, or pause the schedule.
 -- Runs with the rights of its owner: every change is in the audit.
 create or replace function treadle.put_schedule(
     p_name varchar,
@@ -20,7 +23,10 @@ language plpgsql
 security definer
 as $$
 declare
-    c_options constant text[] := '{priority, queue, max_attempts, key, clocks_forward, clocks_back, missed, missed_limit, overlap, jitter, starts_at, ends_at}';
+    c_options constant text[] := array[
+        'priority', 'queue', 'max_attempts', 'key', 'clocks_forward', 'clocks_back', 'missed', 'missed_limit', 'overlap',
+        'jitter', 'starts_at', 'ends_at'
+    ];
     v_given constant jsonb := p_options || jsonb_strip_nulls(
         jsonb_build_object('job_type', p_job_type, 'expression', p_expression, 'data', p_data, 'timezone', p_timezone)
     );
@@ -72,8 +78,3 @@ begin
     return 'done';
 end
 $$;
-
-comment on function treadle.put_schedule(varchar, varchar, varchar, jsonb, varchar, jsonb, boolean, text, text)
-    is 'Adds or changes a schedule. Workers enqueue its jobs. Returns done, exists, missing, or declared (in code).';
-
-revoke all on function treadle.put_schedule(varchar, varchar, varchar, jsonb, varchar, jsonb, boolean, text, text) from public;

@@ -1,4 +1,5 @@
--- Adds one event to a job: from its worker (with the lease number), or from any session (without).
+-- Adds an event to a job, with the next number: from its worker (with the lease number), or from any session (without).
+-- Returns false if the claim is lost or there is no such job.
 create or replace function treadle.record_event(
     p_id uuid,
     p_name varchar,
@@ -50,6 +51,3 @@ begin
     return true;
 end
 $$;
-
-comment on function treadle.record_event(uuid, varchar, jsonb, bigint, varchar)
-    is 'Adds an event to a job, with the next number. Returns false if the claim is lost or there is no such job.';

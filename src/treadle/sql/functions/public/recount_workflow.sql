@@ -1,7 +1,11 @@
--- For a workflow whose counts are wrong, because its jobs were changed while triggers were off: counts them again. Of a job that
--- was deleted, nobody knows how it ended. If the counts have not included it so far, it counts as cancelled.
+-- Counts the jobs of a workflow again, after they were changed while triggers were off. Returns false if there is no
+-- such workflow.
 --
--- A job and what it changes in the counts are committed together, and all is read in one statement: so it may run at any time.
+-- Of a job that was deleted, nobody knows how it ended. If the counts have not included it so far, it counts as
+-- cancelled.
+--
+-- A job and what it changes in the counts are committed together, and all is read in one statement: so it may run at
+-- any time.
 create or replace function treadle.recount_workflow(p_id uuid) returns boolean
 language plpgsql
 set enable_seqscan = off
@@ -29,28 +33,14 @@ begin
         select coalesce(sum(gone.completed), 0) as completed, coalesce(sum(gone.failed), 0) as failed
         from gone
     ),
-    member as (
-        select edge.effort, case when job.id is null then 'deleted' else treadle.outcome_of(job.status, job.flags) end as outcome
-        from treadle.dependencies as edge
-        left join treadle.jobs as job on job.id = edge.after_id
-        where edge.job_id = p_id
-          and edge.needs = 'member'
-    ),
     counted as (
-        select
-            count(*) as jobs,
-            count(*) filter (where member.outcome in ('completed', 'skipped')) as completed,
-            count(*) filter (where member.outcome = 'failed') as failed,
-            count(*) filter (where member.outcome = 'cancelled') as cancelled,
-            count(*) filter (where member.outcome = 'deleted') as deleted,
-            coalesce(sum(member.effort), 0) as work,
-            coalesce(
-                sum(member.effort) filter (where member.outcome in ('completed', 'skipped', 'failed', 'cancelled', 'deleted')), 0
-            ) as done
-        from member
+        select outcomes.*
+        from treadle.count_outcomes(p_id, null) as outcomes
     ),
     deleted as (
-        select counted.*, so_far.completed as deleted_completed, least(so_far.failed, counted.deleted - so_far.completed) as deleted_failed
+        select
+            counted.*, so_far.completed as deleted_completed,
+            least(so_far.failed, counted.deleted - so_far.completed) as deleted_failed
         from counted
         cross join noted
         join treadle.workflows as workflow on workflow.id = p_id
@@ -74,6 +64,3 @@ begin
     return true;
 end
 $$;
-
-comment on function treadle.recount_workflow(uuid)
-    is 'Counts the jobs of a workflow again, after they were changed while triggers were off. Returns false if there is no such workflow.';

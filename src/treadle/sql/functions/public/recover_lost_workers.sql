@@ -1,9 +1,9 @@
--- Gives back the jobs of workers whose lease has expired. Workers without a lease, which send heartbeats by hand, are left
--- to recover_stale_jobs().
+-- Gives back the jobs of workers whose lease has expired, and returns them. One call at a time does the work.
+-- Workers without a lease, which send heartbeats by hand, are left to recover_stale_jobs().
 --
--- p_watched: for how long the caller has watched the server's clock, and there was no jump (see server_clock.py). In half of its
--- lease a live worker has renewed it. Without such a caller, a clock that is set forward takes all workers for lost, unless
--- another worker has noted the jump.
+-- p_watched: for how long the caller has watched the server's clock, and there was no jump (see server_clock.py). In
+-- half of its lease a live worker has renewed it. Without such a caller, a clock that is set forward takes all workers
+-- for lost, unless another worker has noted the jump.
 create or replace function treadle.recover_lost_workers(
     p_crash_limit int default 3,
     p_now timestamptz default clock_timestamp(),
@@ -17,8 +17,8 @@ declare
     c_wait constant interval := '2 seconds';
     v_worker record;
 begin
-    -- One call at a time: two would only delay each other. But if a worker has been lost for some time, then whoever has the
-    -- lock does not do it: any role can take it, or leave the transaction of a call open.
+    -- One call at a time: two would only delay each other. But if a worker has been lost for some time, then whoever
+    -- has the lock does not do it: any role can take it, or leave the transaction of a call open.
     if not pg_try_advisory_xact_lock(hashtext('treadle recover'), hashoid('treadle.workers'::regclass))
         and not exists (
             select
@@ -82,6 +82,3 @@ begin
     end loop;
 end
 $$;
-
-comment on function treadle.recover_lost_workers(int, timestamptz, interval)
-    is 'Gives back the jobs of workers whose lease has expired, and returns them. One call at a time does the work.';

@@ -1,5 +1,7 @@
--- Gives back the jobs of workers that sent neither a heartbeat (workers.seen_at) nor a report about the job (jobs.seen_at)
--- for p_timeout. If there never was one, the age of the claim counts. A sign from the future is from before the clock was set back
+-- Gives back the jobs of workers that sent neither a heartbeat (workers.seen_at) nor a report about the job
+-- (jobs.seen_at) for p_timeout; those without attempts left fail. Returns how many.
+--
+-- If there never was a sign, the age of the claim counts. A sign from the future is from before the clock was set back
 -- and does not count; if there is no other, the time of that jump does.
 create or replace function treadle.recover_stale_jobs(
     p_timeout interval,
@@ -22,7 +24,9 @@ begin
     limit 1;
 
     with stale as materialized (
-        select job.id, job.worker_id, job.started_at, not treadle.has_attempts_left(job.attempts, job.max_attempts) as exhausted
+        select
+            job.id, job.worker_id, job.started_at,
+            not treadle.has_attempts_left(job.attempts, job.max_attempts) as exhausted
         from treadle.jobs as job
         left join treadle.workers as worker on worker.worker_id = job.worker_id
         where job.status in ('claimed', 'running')
@@ -53,7 +57,8 @@ begin
         from stale
         where job.id = stale.id
         returning
-            job.id, job.status, job.last_error, job.attempts, job.lease, job.finished_at, stale.worker_id, stale.started_at
+            job.id, job.status, job.last_error, job.attempts, job.lease, job.finished_at, stale.worker_id,
+            stale.started_at
     ),
     kept as (
         insert into treadle.errors (job_id, attempt, failed_at, worker_id, error, lease, started_at)
@@ -74,6 +79,3 @@ begin
     return v_recovered;
 end
 $$;
-
-comment on function treadle.recover_stale_jobs(interval, timestamptz)
-    is 'Gives back the jobs of workers that sent no heartbeat for p_timeout; those without attempts left fail. Returns how many.';

@@ -1,7 +1,7 @@
--- Gives back the jobs of clients that are not registered as workers, if there was no sign of them for p_timeout: neither the
--- claim itself, nor a start, nor progress. Such a client may still be working, so the time is long, and workers call this
--- once a minute. recover_stale_jobs() is for whoever knows a shorter time. It is also what finds the jobs of a worker whose
--- row is missing after a restore.
+-- Gives back the jobs of clients that are not registered as workers, if there was no sign of them for p_timeout:
+-- neither the claim itself, nor a start, nor progress. Such a client may still be working, so the time is long, and
+-- workers call this once a minute. recover_stale_jobs() is for whoever knows a shorter time. It is also what finds
+-- the jobs of a worker whose row is missing after a restore.
 --
 -- It reads the index of claimed jobs only between the names of registered workers: their entries are the many.
 create or replace function treadle.recover_unregistered(
@@ -66,7 +66,13 @@ begin
             array_agg(locked.id) as ids,
             array_agg(locked.lease) as leases,
             array_agg(locked.job_type) as types,
-            array_agg(case locked.status when 'running' then 'lost' else 'released' end) as outcomes
+            array_agg(case locked.status when 'running' then 'lost' else 'released' end)::varchar[] as outcomes,
+            array_agg(
+                case locked.status
+                    when 'running'
+                        then format('client %s gave no sign for %s, and is not registered', locked.worker_id, p_timeout)
+                end
+            ) as errors
         from locked
         group by locked.worker_id
         order by locked.worker_id
@@ -74,24 +80,10 @@ begin
         return query
         select settled.id, client.job_type, settled.status, v_client.worker_id
         from treadle.settle_jobs(
-            v_client.worker_id,
-            v_client.ids,
-            v_client.leases,
-            v_client.outcomes::varchar[],
-            (
-                select array_agg(
-                    case outcome
-                        when 'lost' then format('client %s gave no sign for %s, and is not registered', v_client.worker_id, p_timeout)
-                    end
-                )
-                from unnest(v_client.outcomes) as outcome
-            ),
+            v_client.worker_id, v_client.ids, v_client.leases, v_client.outcomes, v_client.errors,
             p_crash_limit => p_crash_limit
         ) as settled
         join unnest(v_client.ids, v_client.types) as client (id, job_type) on client.id = settled.id;
     end loop;
 end
 $$;
-
-comment on function treadle.recover_unregistered(interval, int, timestamptz)
-    is 'Gives back the jobs of clients that are not registered and gave no sign for p_timeout, and returns them.';

@@ -1,7 +1,10 @@
--- Gives back the jobs that a dead worker had claimed. A supervisor knows which of them ran in the process that died, and
--- passes them as p_crashed. If nobody knows (null), the worker was lost as a whole, and the jobs that were reported as
--- running were lost with it (see decision 25). The others return to their place, and nothing is counted. It never waits for
--- a locked row: a late write of the worker itself may have locked it, and recover_lost_workers() finds the job later.
+-- Gives back the jobs that a dead worker had claimed: p_crashed count as crashed (null: those that were running
+-- count as lost), p_overdue as failed attempts, the rest as neither. Returns the jobs with their new status.
+--
+-- A supervisor knows which of them ran in the process that died, and passes them as p_crashed. If nobody knows (null),
+-- the worker was lost as a whole, and the jobs that were reported as running were lost with it (see decision 25). The
+-- others return to their place, and nothing is counted. It never waits for a locked row: a late write of the worker
+-- itself may have locked it, and recover_lost_workers() finds the job later.
 create or replace function treadle.recover_worker(
     p_worker_id varchar,
     p_reason text,
@@ -20,6 +23,7 @@ declare
     v_types varchar[];
     v_leases bigint[];
     v_outcomes varchar[];
+    v_errors text[];
     v_given_back int := 0;
     v_failed int := 0;
 begin
@@ -27,17 +31,23 @@ begin
         array_agg(claimed.id),
         array_agg(claimed.job_type),
         array_agg(claimed.lease),
+        array_agg(claimed.outcome),
         array_agg(
             case
-                when claimed.id = any (p_overdue) then 'retry'
-                when claimed.id = any (p_crashed) then 'crashed'
-                when p_crashed is null and claimed.status = 'running' then 'lost'
-                else 'released'
+                when claimed.outcome in ('crashed', 'lost') then p_reason
+                when claimed.outcome = 'retry' then 'ran past its deadline and was killed'
             end
         )
-    into v_ids, v_types, v_leases, v_outcomes
+    into v_ids, v_types, v_leases, v_outcomes, v_errors
     from (
-        select job.id, job.job_type, job.lease, job.status
+        select
+            job.id, job.job_type, job.lease,
+            case
+                when job.id = any (p_overdue) then 'retry'
+                when job.id = any (p_crashed) then 'crashed'
+                when p_crashed is null and job.status = 'running' then 'lost'
+                else 'released'
+            end as outcome
         from treadle.jobs as job
         where job.worker_id = p_worker_id
           and job.status in ('claimed', 'running')
@@ -49,20 +59,7 @@ begin
     for id, job_type, status in
         select settled.id, claimed.job_type, settled.status
         from treadle.settle_jobs(
-            p_worker_id,
-            v_ids,
-            v_leases,
-            v_outcomes,
-            (
-                select array_agg(
-                    case
-                        when outcome in ('crashed', 'lost') then p_reason
-                        when outcome = 'retry' then 'ran past its deadline and was killed'
-                    end
-                )
-                from unnest(v_outcomes) as outcome
-            ),
-            p_crash_limit => p_crash_limit
+            p_worker_id, v_ids, v_leases, v_outcomes, v_errors, p_crash_limit => p_crash_limit
         ) as settled
         join unnest(v_ids, v_types) as claimed (id, job_type) on claimed.id = settled.id
     loop
@@ -89,6 +86,3 @@ begin
     end if;
 end
 $$;
-
-comment on function treadle.recover_worker(varchar, text, uuid[], uuid[], int, boolean)
-    is 'Gives back the jobs that a dead worker had claimed: p_crashed count as crashed (null: those that were running count as lost), p_overdue as failed attempts, the rest as neither. Returns the jobs with their new status.';

@@ -1,5 +1,6 @@
--- A worker calls this when it starts. If there was a worker of this name, it is gone, and its jobs are given back: the new
--- one does not know them. The same process (host and pid) may register again, and keeps its jobs.
+-- Registers a worker that starts, and gives back the jobs of an earlier one of this name, which the new one does not
+-- know. If it does not renew its lease within p_lease, other workers get its jobs. The same process (host and pid) may
+-- register again, and keeps its jobs.
 create or replace function treadle.register_worker(
     p_worker_id varchar,
     p_lease interval,
@@ -25,7 +26,8 @@ begin
     where worker.worker_id = p_worker_id
       and worker.lease is not null;
     if found and ((v_host, v_pid) = (p_host, p_pid)) is not true then
-        -- A late write of the old worker may have locked some of them. Recovery locks jobs before workers, as everywhere.
+        -- A late write of the old worker may have locked some of them. Recovery locks jobs before workers, as
+        -- everywhere.
         for v_try in 1 .. 10 loop
             perform treadle.recover_worker(p_worker_id, format('worker %s was started again', p_worker_id));
             exit when not exists (
@@ -46,7 +48,8 @@ begin
         worker_id, lease, job_types, queues, concurrency, host, pid, version, process_types, children
     )
     values (
-        p_worker_id, p_lease, p_job_types, p_queues, p_concurrency, p_host, p_pid, p_version, p_process_types, p_children
+        p_worker_id, p_lease, p_job_types, p_queues, p_concurrency, p_host, p_pid, p_version, p_process_types,
+        p_children
     )
     on conflict (worker_id) do update
     set seen_at = clock_timestamp(),
@@ -72,6 +75,3 @@ begin
         children = excluded.children;
 end
 $$;
-
-comment on function treadle.register_worker(varchar, interval, varchar[], varchar[], int, text, int, text, varchar[], int)
-    is 'Registers a worker that starts, and gives back the jobs of an earlier one of this name. If it does not renew its lease within p_lease, other workers get its jobs.';

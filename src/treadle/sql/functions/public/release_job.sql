@@ -1,4 +1,5 @@
--- Checks the fence, then ends the attempt as settle_jobs() does.
+-- Gives a claimed job back without using an attempt: to its old place, or due after p_delay. Returns false if the
+-- claim is lost. Checks the fence, then ends the attempt as settle_jobs() does.
 create or replace function treadle.release_job(
     p_id uuid,
     p_delay interval default null,
@@ -34,6 +35,3 @@ begin
     return true;
 end
 $$;
-
-comment on function treadle.release_job(uuid, interval, bigint, varchar)
-    is 'Gives a claimed job back without using an attempt: to its old place, or due after p_delay. Returns false if the claim is lost.';

@@ -1,14 +1,20 @@
--- Renews the leases of all workers that one process supervises, in one statement. Those that sleep have a long lease and no jobs; they
--- renew it with p_asleep false, and an ordinary lease, before they claim (decision 53).
-create or replace function treadle.renew_workers(p_worker_ids varchar[], p_lease interval, p_asleep boolean default false)
-returns void
+-- Renews the leases of workers; call it again before p_lease has passed. p_asleep: they claim nothing before the
+-- next call.
+--
+-- Those that sleep have a long lease and no jobs; they renew it with p_asleep false, and an ordinary lease, before they
+-- claim (decision 53).
+create or replace function treadle.renew_workers(
+    p_worker_ids varchar[],
+    p_lease interval,
+    p_asleep boolean default false
+) returns void
 language plpgsql
 as $$
 declare
     v_seen timestamptz;
 begin
-    -- The clock was set back. It may be set forward again before anybody else notices; then these workers seem to have missed
-    -- their leases.
+    -- The clock was set back. It may be set forward again before anybody else notices; then these workers seem to have
+    -- missed their leases.
     select max(worker.seen_at)
     into v_seen
     from treadle.workers as worker
@@ -17,7 +23,8 @@ begin
         perform treadle.note_clock_jump(v_seen, clock_timestamp());
     end if;
 
-    -- A worker that was declared lost but is alive may continue: its writes are fenced by lease numbers, not by this row.
+    -- A worker that was declared lost but is alive may continue: its writes are fenced by lease numbers, not by this
+    -- row.
     insert into treadle.workers (worker_id, lease, asleep_at)
     select worker_id, p_lease, case when p_asleep then clock_timestamp() end
     from unnest(p_worker_ids) as worker_id
@@ -32,6 +39,3 @@ begin
         asleep_at = excluded.asleep_at;
 end
 $$;
-
-comment on function treadle.renew_workers(varchar[], interval, boolean)
-    is 'Renews the leases of workers; call it again before p_lease has passed. p_asleep: they claim nothing before the next call.';

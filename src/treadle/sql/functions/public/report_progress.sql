@@ -1,3 +1,5 @@
+-- Records the progress (0 to 100) and the stage of a running job; null leaves a value as it is. Returns false if the
+-- claim is lost.
 create or replace function treadle.report_progress(
     p_id uuid,
     p_progress int,
@@ -26,6 +28,3 @@ begin
     return found;
 end
 $$;
-
-comment on function treadle.report_progress(uuid, int, varchar, bigint, varchar)
-    is 'Records the progress (0 to 100) and the stage of a running job; null leaves a value as it is. Returns false if the claim is lost.';

@@ -1,5 +1,7 @@
--- The process that renews a worker's lease calls this when child processes of the worker were stopped, and when that has changed:
--- each with its job and for how many seconds it has been stopped. It only informs: the jobs stay where they are.
+-- Notes which child processes of a worker were stopped, with their jobs and for how many seconds; empty arrays:
+-- none. It takes no jobs away.
+--
+-- The process that renews a worker's lease calls this whenever that has changed.
 --
 -- It does not wait for a lock: the same connection renews the lease.
 create or replace function treadle.report_stopped_children(
@@ -27,6 +29,3 @@ as $$
         )
     where worker.worker_id = p_worker_id;
 $$;
-
-comment on function treadle.report_stopped_children(varchar, int[], uuid[], double precision[])
-    is 'Notes which child processes of a worker were stopped, with their jobs and for how many seconds; empty arrays: none. It takes no jobs away.';

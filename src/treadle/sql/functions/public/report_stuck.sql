@@ -1,5 +1,7 @@
--- The process that renews a worker's lease calls this when the worker's event loop has not run for some seconds, and when it
--- runs again (p_kind is null). It only informs: the worker keeps its lease and its jobs. A job that blocks it is marked as running.
+-- Notes that the event loop of a worker has not run for p_seconds (p_kind: stopped, or blocked by p_job), or that it
+-- runs again (null). It takes no jobs away, and marks p_job as running.
+--
+-- The process that renews a worker's lease calls this. The worker keeps its lease and its jobs.
 --
 -- It does not wait for a lock: the same connection renews the lease.
 create or replace function treadle.report_stuck(
@@ -15,11 +17,13 @@ set lock_timeout = '100ms'
 as $$
 begin
     update treadle.workers as worker
-    set stuck_since = case when p_kind is not null then clock_timestamp() - make_interval(secs => coalesce(p_seconds, 0)) end,
-        stuck_kind = p_kind,
-        stuck_job = case when p_kind is not null then p_job end,
-        stuck_job_type = case when p_kind is not null then (select job.job_type from treadle.jobs as job where job.id = p_job) end,
-        stuck_stack = case when p_kind is not null then left(p_stack, 10000) end
+    set stuck_kind = p_kind,
+        (stuck_since, stuck_job, stuck_job_type, stuck_stack) = (
+            select
+                clock_timestamp() - make_interval(secs => coalesce(p_seconds, 0)), p_job,
+                (select job.job_type from treadle.jobs as job where job.id = p_job), left(p_stack, 10000)
+            where p_kind is not null
+        )
     where worker.worker_id = p_worker_id;
 
     if p_kind = 'blocked' then
@@ -43,6 +47,3 @@ begin
     end if;
 end
 $$;
-
-comment on function treadle.report_stuck(varchar, varchar, double precision, uuid, text)
-    is 'Notes that the event loop of a worker has not run for p_seconds (p_kind: stopped, or blocked by p_job), or that it runs again (null). It takes no jobs away, and marks p_job as running.';

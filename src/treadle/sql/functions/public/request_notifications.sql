@@ -1,3 +1,6 @@
+-- Starts notifications on channel(p_kind) for this long, at most 5 minutes; call it again to continue. ends: the ids
+-- of jobs that finish. news: the ids of jobs with new events or progress.
+--
 -- Runs with the rights of its owner: a viewer may not set the sequences directly.
 create or replace function treadle.request_notifications(p_kind text, p_for interval default '30 seconds') returns void
 language plpgsql
@@ -19,14 +22,10 @@ begin
                 using errcode = 'invalid_parameter_value';
     end case;
 
-    -- A request never shortens that of another session. (One that ends too late was made before the clock was set back.)
+    -- A request never shortens that of another session. (One that ends too late was made before the clock was set
+    -- back.)
     if v_until > v_last or v_last > v_most then
         perform setval(case p_kind when 'ends' then 'treadle.awaited' else 'treadle.watched' end, v_until);
     end if;
 end
 $$;
-
-comment on function treadle.request_notifications(text, interval)
-    is 'Starts notifications on channel(p_kind) for this long, at most 5 minutes; call it again to continue. ends: the ids of jobs that finish. news: the ids of jobs with new events or progress.';
-
-revoke all on function treadle.request_notifications(text, interval) from public;

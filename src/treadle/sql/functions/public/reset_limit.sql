@@ -1,3 +1,6 @@
+-- Undoes set_limit(): the limit is as the code declares it, or gone if no code does. Returns false if nothing was
+-- changed.
+--
 -- Runs with the rights of its owner, as set_limit().
 create or replace function treadle.reset_limit(
     p_name varchar,
@@ -69,8 +72,3 @@ begin
     return true;
 end
 $$;
-
-comment on function treadle.reset_limit(varchar, varchar, text, text)
-    is 'Undoes set_limit(): the limit is as the code declares it, or gone if no code does. Returns false if nothing was changed.';
-
-revoke all on function treadle.reset_limit(varchar, varchar, text, text) from public;

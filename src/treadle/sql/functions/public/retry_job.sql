@@ -1,3 +1,4 @@
+-- Runs a finished job again, with at least one more attempt. Returns false if it has not finished.
 create or replace function treadle.retry_job(p_id uuid) returns boolean
 language plpgsql
 set enable_seqscan = off
@@ -60,5 +61,3 @@ begin
     end loop;
 end
 $$;
-
-comment on function treadle.retry_job(uuid) is 'Runs a finished job again, with at least one more attempt. Returns false if it has not finished.';

@@ -1,4 +1,5 @@
--- The jobs that failed, or were cancelled by somebody (a workflow among them itself, if it has none yet); those that were stopped because of them follow by themselves.
+-- Retries the jobs of a workflow that failed, or were cancelled by somebody (a workflow among them itself, if it has
+-- none yet); those that were stopped because of them follow by themselves. Returns how many.
 create or replace function treadle.retry_workflow(p_id uuid) returns int
 language plpgsql
 set enable_seqscan = off
@@ -40,6 +41,3 @@ begin
     return v_retried;
 end
 $$;
-
-comment on function treadle.retry_workflow(uuid)
-    is 'Retries the jobs of a workflow that failed or were cancelled; the rest goes on. Returns how many.';

@@ -1,3 +1,4 @@
+-- Saves the checkpoint of a job for its next attempt. Returns false if the claim is lost.
 create or replace function treadle.save_checkpoint(
     p_id uuid,
     p_checkpoint jsonb,
@@ -18,6 +19,3 @@ begin
     return found;
 end
 $$;
-
-comment on function treadle.save_checkpoint(uuid, jsonb, bigint, varchar)
-    is 'Saves the checkpoint of a job for its next attempt. Returns false if the claim is lost.';

@@ -1,7 +1,11 @@
--- Sends a signal to the step of a workflow that waits for it, or will: a signal may come before its step begins to wait. Only the
--- first one counts. p_id is the workflow, or the step itself. It is written to the audit.
+-- Sends a signal to a workflow: the step that waits for it completes, with the value as its result. Returns taken,
+-- too late or unknown.
 --
--- Returns taken; or too late, if the step has got a signal, or has ended in another way; or unknown, if there is no such step.
+-- A signal may come before its step begins to wait. Only the first one counts. p_id is the workflow, or the step
+-- itself. It is written to the audit.
+--
+-- Returns taken; or too late, if the step has got a signal, or has ended in another way; or unknown, if there is no
+-- such step.
 create or replace function treadle.send_signal(
     p_id uuid,
     p_name varchar,
@@ -60,13 +64,9 @@ begin
     end if;
     insert into treadle.audit (actor, action, job_id, job_type, queue, details)
     values (
-        coalesce(p_actor, session_user), 'signal', v_job.id, v_job.job_type, v_job.queue, jsonb_build_object('signal', p_name)
+        coalesce(p_actor, session_user), 'signal', v_job.id, v_job.job_type, v_job.queue,
+        jsonb_build_object('signal', p_name)
     );
     return 'taken';
 end
 $$;
-
-comment on function treadle.send_signal(uuid, varchar, jsonb, text)
-    is 'Sends a signal to a workflow: the step that waits for it completes, with the value as its result. Returns taken, too late or unknown.';
-
-revoke all on function treadle.send_signal(uuid, varchar, jsonb, text) from public;

@@ -1,10 +1,6 @@
--- Changes how many jobs a live worker runs at once, until the worker ends. Null: as many as it was started with. With 0 it
--- claims nothing. Returns
---
---   done
---   unchanged     it is so already
---   missing       there is no live worker of this name
---   unsupported   it does not follow: it registered no number
+-- Changes how many jobs a live worker runs at once, until the worker ends. Null: as many as it was started with.
+-- With 0 it claims nothing. Returns done; unchanged, if it is so already; missing, if there is no live worker of
+-- this name; or unsupported, if it registered no number.
 --
 -- Runs with the rights of its owner: the number cannot be changed without an audit row.
 create or replace function treadle.set_concurrency(
@@ -22,7 +18,8 @@ declare
     v_before int;
 begin
     if p_concurrency not between 0 and 10000 then
-        raise exception 'the concurrency must be from 0 to 10000, or null for what the worker was started with, got %', p_concurrency
+        raise exception 'the concurrency must be from 0 to 10000, or null for what the worker was started with, got %',
+            p_concurrency
             using errcode = 'invalid_parameter_value';
     end if;
 
@@ -85,8 +82,3 @@ begin
     return 'done';
 end
 $$;
-
-comment on function treadle.set_concurrency(varchar, int, text, text)
-    is 'Changes how many jobs a live worker runs at once, until it ends (null: as many as it was started with; 0: it claims nothing). Returns done, unchanged, missing or unsupported.';
-
-revoke all on function treadle.set_concurrency(varchar, int, text, text) from public;

@@ -1,5 +1,8 @@
--- Changes a limit, or adds one, at run time; or the weight of a value where values take turns, or aging. With p_key, only for that value of its "per". The values stay, whatever the code
--- declares, until reset_limit().
+-- Changes a limit at run time (p_amount null: no limit; 0: nothing runs), for one value of its "per" (p_key) or for
+-- all; with a job type or queue, adds it. Returns false if there is no such limit.
+--
+-- Also the weight of a value where values take turns, and aging. The values stay, whatever the code declares, until
+-- reset_limit().
 --
 -- Runs with the rights of its owner: limits cannot be changed without an audit row.
 create or replace function treadle.set_limit(
@@ -71,7 +74,8 @@ begin
     else
         insert into treadle.limits as known (name, kind, per, amount, period, burst, changed_by, changed_at)
         values (
-            p_name, case when p_period is null then 'concurrency' else 'rate' end, coalesce(p_per, ''), p_amount, p_period,
+            p_name, case when p_period is null then 'concurrency' else 'rate' end, coalesce(p_per, ''), p_amount,
+            p_period,
             case when p_period is not null then p_burst end, v_actor, v_now
         )
         on conflict (name) do update
@@ -95,13 +99,10 @@ begin
     end if;
 
     insert into treadle.audit (actor, action, job_type, queue, reason)
-    values (v_actor, 'limit', p_job_type, p_queue, concat_ws(': ', p_name, p_key, coalesce(p_amount::text, 'none'), p_reason));
+    values (
+        v_actor, 'limit', p_job_type, p_queue, concat_ws(': ', p_name, p_key, coalesce(p_amount::text, 'none'), p_reason)
+    );
     perform treadle.reopen_limit(p_name);
     return true;
 end
 $$;
-
-comment on function treadle.set_limit(varchar, int, interval, int, varchar, varchar, varchar, varchar, text, text)
-    is 'Changes a limit at run time (p_amount null: no limit; 0: nothing runs), for one value of its "per" (p_key) or for all; with a job type or queue, adds it. Returns false if there is no such limit.';
-
-revoke all on function treadle.set_limit(varchar, int, interval, int, varchar, varchar, varchar, varchar, text, text) from public;

@@ -1,11 +1,14 @@
--- Ends attempts that did not complete, many in one statement, each fenced by its lease number and worker. The outcomes:
+-- Ends attempts that did not complete, many in one statement, each fenced by its lease number and worker. Returns
+-- the jobs that were accepted, with their new status.
+--
+-- The outcomes:
 --
 --   retry      the attempt failed: the job is retried after the delay if it has attempts left, else it fails
 --   failed     the job fails
 --   cancelled  the handler cancelled the job
 --   released   the job is given back without using an attempt: to its old place, or due after the delay
---   limited    the handler was told to wait: as released to its old place, and its limits wait for the delay (of these, those
---              per p_limited_for, if it is given); without limits, the job itself waits
+--   limited    the handler was told to wait: as released to its old place, and its limits wait for the delay (of these,
+--              those per p_limited_for, if it is given); without limits, the job itself waits
 --   crashed    the process died: the job is given back without using an attempt, but fails at the crash limit
 --   lost       the whole worker was lost, and nobody knows why: as crashed, but the first loss is free, and only losses
 --              without a failed attempt in between are counted
@@ -66,9 +69,14 @@ begin
             end,
             last_error = case
                 when ended.outcome = 'crashed' and job.crashes + 1 >= p_crash_limit
-                    then format('crashed its process %s times, which is the limit; last crash: %s', job.crashes + 1, ended.error)
+                    then format(
+                        'crashed its process %s times, which is the limit; last crash: %s', job.crashes + 1, ended.error
+                    )
                 when ended.outcome = 'lost' and job.crashes + coalesce(job.losses, 0) >= p_crash_limit
-                    then format('its worker was lost %s times while it ran, which is the limit; last time: %s', coalesce(job.losses, 0) + 1, ended.error)
+                    then format(
+                        'its worker was lost %s times while it ran, which is the limit; last time: %s',
+                        coalesce(job.losses, 0) + 1, ended.error
+                    )
                 else coalesce(ended.error, job.last_error)
             end,
             started_at = case
@@ -131,6 +139,3 @@ begin
     return query select * from unnest(v_ids, v_statuses);
 end
 $$;
-
-comment on function treadle.settle_jobs(varchar, uuid[], bigint[], varchar[], text[], text[], double precision[], double precision[], int, varchar[])
-    is 'Ends attempts that did not complete (retry, failed, cancelled, released, crashed, lost), each fenced by its lease number and worker. Returns the jobs that were accepted, with their new status.';

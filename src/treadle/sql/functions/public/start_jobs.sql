@@ -1,5 +1,5 @@
--- A worker's report about its running jobs, all in one statement: that they run, and their progress. Returns the ids that
--- were accepted; the claims of the others are lost.
+-- Marks claimed jobs as running for p_seconds, with this progress, stage and pace (null: unchanged). Returns the ids
+-- that were accepted; the claims of the others are lost.
 create or replace function treadle.start_jobs(
     p_worker_id varchar,
     p_ids uuid[],
@@ -42,6 +42,3 @@ begin
     perform treadle.announce(p_ids, 'news');
 end
 $$;
-
-comment on function treadle.start_jobs(varchar, uuid[], bigint[], double precision[], int[], varchar[], text[])
-    is 'Marks claimed jobs as running for p_seconds, with this progress, stage and pace (null: unchanged). Returns the ids that were accepted.';

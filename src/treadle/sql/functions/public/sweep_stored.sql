@@ -1,9 +1,12 @@
--- Removes stored objects that no job uses and that were not written to for p_grace: up to p_limit objects and p_parts of
--- their parts, so that a call is short however large they are. Objects whose file is elsewhere are returned in `files`: the
--- caller removes the files, then the rows. If that fails, they are returned again after a minute.
+-- Removes stored objects that no job uses and that were not written to for p_grace, in small steps. Returns how
+-- many, whether there is more to do, and the files to remove elsewhere.
 --
--- Locked rows are skipped, so two calls at once do no harm. Reading past 100,000 used objects takes 60 ms (300 before the
--- tables were analyzed), removing 400 parts (100 MB) 60 ms.
+-- Up to p_limit objects and p_parts of their parts are removed, so that a call is short however large they are. Objects
+-- whose file is elsewhere are returned in `files`: the caller removes the files, then the rows. If that fails, they are
+-- returned again after a minute.
+--
+-- Locked rows are skipped, so two calls at once do no harm. Reading past 100,000 used objects takes 60 ms (300 before
+-- the tables were analyzed), removing 400 parts (100 MB) 60 ms.
 create or replace function treadle.sweep_stored(
     p_grace interval,
     p_limit int default 100,
@@ -40,8 +43,8 @@ begin
         for update skip locked
     );
 
-    -- Checked again now that the rows are locked: a use may have been committed before the lock. From here on a transaction
-    -- that wants to use one of the objects waits for this one, and finds the object gone.
+    -- Checked again now that the rows are locked: a use may have been committed before the lock. From here on a
+    -- transaction that wants to use one of the objects waits for this one, and finds the object gone.
     update treadle.stored as stored
     set removing_at = '-infinity'
     where stored.id = any (v_unused)
@@ -94,6 +97,3 @@ begin
     more := p_limit in (cardinality(v_unused), swept, cardinality(files)) or cardinality(v_places) = p_parts;
 end
 $$;
-
-comment on function treadle.sweep_stored(interval, int, int)
-    is 'Removes stored objects that no job uses and that were not written to for p_grace, in small steps. Returns how many, whether there is more to do, and the files to remove elsewhere.';

@@ -1,4 +1,4 @@
--- Maintains the lanes: raises their floors, finds jobs below them that were committed late, and makes unused lanes idle.
+-- Maintains the lanes: raises their floors, finds jobs below them that were committed late, and makes unused lanes dormant.
 -- Workers call it about every 0.5 s; a claim calls it if nobody did.
 --
 -- Why a floor. While a transaction is open anywhere, PostgreSQL may not remove the index entries of claimed jobs, and each
@@ -12,8 +12,8 @@
 -- have ended since then may not have seen: usually the floors of the last second. A transaction that stays open for hours
 -- is searched for once, when it ends. (While it runs, nobody sees its jobs.)
 --
--- Idle lanes. Claims search active lanes only. A lane without due jobs becomes idle after some time, and is deleted when no
--- running transaction can have seen it active. An enqueue into an idle lane lists the lane again. A transaction that saw it
+-- Dormant lanes. Claims search active lanes only. A lane without due jobs becomes dormant after some time, and is deleted when no
+-- running transaction can have seen it active. An enqueue into a dormant lane lists the lane again. A transaction that saw it
 -- active and commits later is found in the same way as a job below the floor.
 --
 -- If the clock is behind the last tick, it was set back. Then no floor is valid, and jobs that were due before the jump are due
@@ -26,13 +26,13 @@ as $$
 declare
     -- Jobs get their run_at shortly before they commit: with a floor right behind the clock, all of them would lie below it.
     c_margin constant interval := '250 milliseconds';
-    -- A lane without due jobs becomes idle after this time; if many lanes are active, sooner.
-    c_idle constant interval := '1 minute';
-    c_idle_soon constant interval := '2 seconds';
+    -- A lane without due jobs becomes dormant after this time; if many lanes are active, sooner.
+    c_unused constant interval := '1 minute';
+    c_unused_soon constant interval := '2 seconds';
     c_many constant int := 100;
-    -- An idle lane becomes active this long before its first job is due.
+    -- A dormant lane becomes active this long before its first job is due.
     c_ahead constant interval := '10 seconds';
-    -- If more lanes are active, each tick examines a part of those that have not changed.
+    -- Each tick examines so many of the lanes that are active or wait for a limit, the next ones in turn; and those that have changed.
     c_examined constant int := 300;
     -- How long to wait for another tick that does not end.
     c_wait constant interval := '2 seconds';
@@ -54,8 +54,10 @@ declare
     v_claimed treadle.lane[];
     v_stray record;
     v_active int;
-    v_turns int;
-    v_turn int;
+    v_all boolean; -- all lanes are examined
+    v_examined bigint[];
+    v_names varchar[]; -- the limits that they wait for
+    v_keys varchar[];
     v_changed int;
     v_set_back boolean;
 begin
@@ -90,7 +92,7 @@ begin
     limit 1;
 
     -- Another tick has overtaken this one.
-    if v_last.xid > v_own and v_last.ticked_at > v_now - c_idle and v_last.ticked_at < v_now + c_idle then
+    if v_last.xid > v_own and v_last.ticked_at > v_now - c_unused and v_last.ticked_at < v_now + c_unused then
         return 0;
     end if;
 
@@ -176,22 +178,32 @@ begin
           and not entry.is_listed;
     end if;
 
+    select
+        array_agg(next.id), count(*) filter (where next.dormant_xid is null),
+        array_agg(next.limit_name) filter (where next.limit_name is not null),
+        array_agg(next.limit_key) filter (where next.limit_name is not null),
+        coalesce(v_last.examined, 0) = 0 and count(*) < c_examined,
+        case when count(*) = c_examined then max(next.id) else 0 end
+    into v_examined, v_active, v_names, v_keys, v_all, v_last.examined
+    from (
+        select lane.id, lane.dormant_xid, lane.limit_name, lane.limit_key
+        from treadle.lanes as lane
+        where lane.id > coalesce(v_last.examined, 0)
+          and treadle.is_listed(lane.dormant_xid, lane.limit_name)
+        order by lane.id
+        limit c_examined
+    ) as next;
+
     insert into treadle.ticks (
-        xid, ticked_at, next_xid, running, look_after, sweep_after, swept, set_back_from, set_back_seen, set_back_until
+        xid, ticked_at, next_xid, running, look_after, sweep_after, swept, examined, set_back_from, set_back_seen, set_back_until
     )
     values (
         v_own, v_now, pg_snapshot_xmax(v_snapshot), v_running, v_last.look_after, v_last.sweep_after, v_last.swept,
-        v_last.set_back_from, v_last.set_back_seen, v_last.set_back_until
+        v_last.examined, v_last.set_back_from, v_last.set_back_seen, v_last.set_back_until
     );
-
-    select count(*), greatest(1, count(*) / c_examined)
-    into v_active, v_turns
-    from treadle.lanes as lane
-    where lane.idle_xid is null;
 
     -- After the clock was set back: what finished before that is not new.
     v_clock := least(v_clock, v_now);
-    v_turn := (extract(epoch from v_now) * 2)::bigint % v_turns;
 
     with busy as materialized (
         -- The lanes of jobs that were claimed or finished since the last tick, from a sample of those jobs.
@@ -221,30 +233,36 @@ begin
     examined as materialized (
         select lane.queue, lane.job_type, lane.priority, lane.partition
         from treadle.lanes as lane
-        where lane.idle_xid is null
-          and abs((hashtext(lane.queue || ' ' || lane.job_type || ' ' || lane.partition)::bigint + lane.priority) % v_turns) = v_turn
+        where lane.id = any (v_examined)
         union
-        -- Became idle when a transaction that has ended since may have seen it active.
+        -- Became dormant when a transaction that has ended since may have seen it active.
         select lane.queue, lane.job_type, lane.priority, lane.partition
         from treadle.lanes as lane
-        where lane.idle_xid >= v_safe.next_xid
-           or lane.idle_xid = any (v_safe.running)
+        where lane.dormant_xid >= v_safe.next_xid
+          and lane.limit_name is null
+        union
+        select lane.queue, lane.job_type, lane.priority, lane.partition
+        from treadle.lanes as lane
+        where lane.dormant_xid = any (v_safe.running)
+          and lane.limit_name is null
         union
         -- Due soon. The ticks up to the last one have seen those that were due before.
         select lane.queue, lane.job_type, lane.priority, lane.partition
         from treadle.lanes as lane
-        where lane.next_run_at <= v_now + c_ahead
-          and lane.next_run_at >= coalesce(least(v_last.ticked_at, v_now) - c_idle, '-infinity')
+        where lane.dormant_xid is not null
+          and lane.limit_name is null
+          and lane.wakes_at <= v_now + c_ahead
+          and lane.wakes_at >= coalesce(least(v_last.ticked_at, v_now) - c_unused, '-infinity')
         union
         -- May have jobs below the floor.
         select known.queue, known.job_type, known.priority, known.partition
         from treadle.floors as known
-        where v_turns > 1
+        where not v_all
           and known.xid >= v_safe.next_xid
         union
         select busy.queue, busy.job_type, busy.priority, busy.partition
         from busy
-        where v_turns > 1
+        where not v_all
         union
         select (v_stray.lane).queue, (v_stray.lane).job_type, (v_stray.lane).priority, (v_stray.lane).partition
     ),
@@ -262,11 +280,15 @@ begin
         from (select row(each.queue, each.job_type, each.priority, each.partition)::treadle.lane as lane from examined as each) as examined
         cross join lateral (
             select
-                coalesce(min(known.id) filter (where known.idle_xid is null), min(known.id)) as id,
+                coalesce(
+                    min(known.id) filter (where known.dormant_xid is null),
+                    min(known.id) filter (where known.limit_name is not null),
+                    min(known.id)
+                ) as id,
                 array_agg(known.id) as ids,
-                max(known.opened_at) as opened_at,
-                bool_or(known.idle_xid is null) as active,
-                min(known.next_run_at) as next_run_at
+                max(known.changed_at) as changed_at,
+                bool_or(treadle.is_listed(known.dormant_xid, known.limit_name)) as listed,
+                min(known.wakes_at) as wakes_at
             from treadle.lanes as known
             where treadle.is_in_lane(known.queue, known.job_type, known.priority, known.partition, examined.lane)
             having count(*) > 0
@@ -289,7 +311,7 @@ begin
                 when state.head < state.floor then state.head
                 -- Written by a claim that began before the clock was set back.
                 when state.floor > v_now then v_now - c_margin
-                -- Jobs were claimed from the head, or all are locked. An idle lane is not changed. A lane whose jobs are all
+                -- Jobs were claimed from the head, or all are locked. A dormant lane is not changed. A lane whose jobs are all
                 -- due later is changed only once a minute: they may be jobs that snooze again and again.
                 when state.busy
                     or state.head <= v_now and state.head > state.floor
@@ -302,22 +324,22 @@ begin
                 else state.floor
             end as new_floor,
             case
-                when state.active then
+                when state.listed then
                     not state.busy
-                    and coalesce(state.head > v_now + c_idle, true)
-                    and greatest(state.opened_at, state.floor)
-                        < v_now - case when v_active > c_many then c_idle_soon else c_idle end
+                    and coalesce(state.head > v_now + c_unused, true)
+                    and greatest(state.changed_at, state.floor)
+                        < v_now - case when v_active > c_many then c_unused_soon else c_unused end
                 else coalesce(state.head > v_now + c_ahead, true)
-            end as new_idle
+            end as new_dormant
         from state
     ),
     changed as materialized (
         select
             decided.*,
             decided.new_floor <> decided.floor as moved,
-            -- Only then is a transaction that relies on the row affected, and idle_xid must tell when that was.
-            decided.active = decided.new_idle
-            or decided.new_idle and decided.head is distinct from decided.next_run_at as switched
+            -- Only then is a transaction that relies on the row affected, and dormant_xid must tell when that was.
+            decided.listed = decided.new_dormant
+            or decided.new_dormant and decided.head is distinct from decided.wakes_at as switched
         from decided
     ),
     written as (
@@ -343,11 +365,11 @@ begin
     ),
     switched as (
         update treadle.lanes as lane
-        set opened_at = case when changed.new_idle or changed.active then lane.opened_at else v_now end,
-            idle_xid = case when changed.new_idle then v_own end,
-            next_run_at = case when changed.new_idle then changed.head end,
-            parked_name = null,
-            parked_key = null
+        set changed_at = v_now,
+            dormant_xid = case when changed.new_dormant then v_own end,
+            wakes_at = case when changed.new_dormant then changed.head end,
+            limit_name = null,
+            limit_key = null
         from changed
         where changed.switched
           and lane.id = changed.id
@@ -374,7 +396,7 @@ begin
     perform treadle.advance_waiting(5000) where exists (select from treadle.dependency_checks);
     perform treadle.roll_up_workflows(v_last.ticked_at - c_wait) where exists (select from treadle.member_changes);
     if exists (select from treadle.limit_targets) or exists (select from treadle.limit_openings) then
-        perform treadle.unpark_lanes(v_now);
+        perform treadle.review_limits(v_now, v_names, v_keys);
     end if;
 
     -- Every 15 seconds: what no running transaction needs. Not at every tick, because an old snapshot keeps what was

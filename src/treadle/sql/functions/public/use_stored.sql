@@ -1,5 +1,5 @@
--- Records that existing jobs use stored objects: those that a handler stores, and those that its result refers to. Returns
--- the objects that do not exist; no use is recorded for them.
+-- Records that existing jobs use stored objects: those that a handler stores, and those that its result refers to.
+-- Returns the objects that do not exist; no use is recorded for them.
 --
 -- Key share locks: until a use is committed, sweep_stored() skips the object, and the job cannot be pruned.
 create or replace function treadle.use_stored(p_job_ids uuid[], p_stored_ids uuid[]) returns setof uuid
@@ -40,6 +40,3 @@ begin
     where wanted.id <> all (v_existing);
 end
 $$;
-
-comment on function treadle.use_stored(uuid[], uuid[])
-    is 'Records that each of these jobs uses the stored object beside it until the job is deleted. Returns the objects that do not exist.';

@@ -1,3 +1,5 @@
+-- Trigger: sets finished_at of a job, and places a job that becomes claimable at or above the floor of its lane.
+--
 -- Before a job is changed, by whatever statement:
 --
 -- - A claim by hand gets a new lease number, as those of claim_jobs() do: otherwise an earlier claim under the same worker's
@@ -87,8 +89,6 @@ begin
     return new;
 end
 $$;
-
-comment on function treadle.change_job() is 'Trigger: sets finished_at of a job, and places a job that becomes claimable at or above the floor of its lane.';
 
 -- The condition leaves out what every job goes through: a claim, reports of its worker, and its completion. PostgreSQL parses it
 -- again for every UPDATE, so it is one short condition for all of the above: see job_ended.sql. That an unfinished job has no

@@ -1,8 +1,10 @@
--- At commit of a transaction that has enqueued jobs that wait for others, or has ended or retried a job that others may wait for.
--- At commit, because the rows that are locked here must not stay locked for long: workers that end those jobs would have to wait.
+-- Trigger: at commit, decides what an end, a retry or an enqueue means for jobs that wait for others.
 --
--- On an older snapshot (REPEATABLE READ, SERIALIZABLE) it cannot be decided: then it is left in dependency_checks to the next claim of a worker
--- or tick, like everything that is locked by somebody else, and the rest of very many.
+-- At commit, because the rows that are locked here must not stay locked for long: workers that end those jobs would
+-- have to wait.
+--
+-- On an older snapshot (REPEATABLE READ, SERIALIZABLE) it cannot be decided: then it is left in dependency_checks to
+-- the next claim of a worker or tick, like everything that is locked by somebody else, and the rest of very many.
 --
 -- Runs with the rights of its owner: at commit, the current role may be any.
 create or replace function treadle.check_at_commit() returns trigger
@@ -21,8 +23,6 @@ begin
     return null;
 end
 $$;
-
-comment on function treadle.check_at_commit() is 'Trigger: at commit, decides what an end, a retry or an enqueue means for jobs that wait for others.';
 
 drop trigger if exists check_at_commit on treadle.dependency_requests;
 

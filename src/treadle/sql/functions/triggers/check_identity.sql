@@ -1,3 +1,5 @@
+-- Trigger: guards the key and the partition of a job.
+--
 -- Before the key or the partition of a job is changed, by whatever statement:
 --
 -- - The key of an unfinished job cannot change: other jobs may be blocked behind it.
@@ -19,8 +21,6 @@ begin
     return new;
 end
 $$;
-
-comment on function treadle.check_identity() is 'Trigger: guards the key and the partition of a job.';
 
 create or replace trigger check_identity
     before update of key, partition on treadle.jobs

@@ -1,5 +1,8 @@
--- After jobs were deleted, by whatever statement: deletes what belongs to them. The row of a job says what it has, so a
--- job that has nothing costs nothing. Stored objects that only these jobs used are swept later.
+-- Trigger: deletes the errors, events, log lines, steps, dependencies, workflows and uses of stored objects of
+-- deleted jobs.
+--
+-- The row of a job says what it has, so a job that has nothing costs nothing. Stored objects that only these jobs used
+-- are swept later.
 create or replace function treadle.drop_belongings() returns trigger
 language plpgsql
 set treadle.plan = nested_loops
@@ -54,8 +57,8 @@ begin
     where job.id = dropped.after_id
       and dropped.needs = 'member';
 
-    -- Ids are ordered by time, and so are batches of pruned jobs: one search in the range of their ids shows whether any of
-    -- them used a stored object. So jobs without one cost one index search per statement, not one per job.
+    -- Ids are ordered by time, and so are batches of pruned jobs: one search in the range of their ids shows whether
+    -- any of them used a stored object. So jobs without one cost one index search per statement, not one per job.
     perform
     from treadle.stored_uses as use
     where use.job_id >= (select job.id from old_jobs as job order by job.id limit 1)
@@ -70,8 +73,6 @@ begin
     return null;
 end
 $$;
-
-comment on function treadle.drop_belongings() is 'Trigger: deletes the errors, events, log lines, steps, dependencies, workflows and uses of stored objects of deleted jobs.';
 
 create or replace trigger drop_belongings
     after delete on treadle.jobs

@@ -1,12 +1,15 @@
--- After a job has ended, was given back, retried or deleted, by whatever statement. The steps:
+-- Trigger: when a job has ended, was given back, retried or deleted, does what follows for its limits, its workflow,
+-- jobs that wait for it and its key.
+--
+-- The steps, whatever the statement:
 --
 -- 1. Its limits may have room.
 -- 2. Its workflow has one less to wait for, or one more.
 -- 3. Jobs may have waited for it.
 -- 4. The next job of its key can run.
 --
--- The flags of the job say what there is to do. A statement that ends many jobs does the first two itself, once for all of them, and
--- clears their flags: complete_jobs() both, settle_jobs() the first.
+-- The flags of the job say what there is to do. A statement that ends many jobs does the first two itself, once for all
+-- of them, and clears their flags: complete_jobs() both, settle_jobs() the first.
 create or replace function treadle.job_ended() returns trigger
 language plpgsql
 set enable_seqscan = off
@@ -23,8 +26,8 @@ begin
     if v_flags & treadle.flag_counting() <> 0
         and (v_ends or tg_op = 'UPDATE' and old.finished_at is not null and old.status <> new.status)
     then
-        perform treadle.note_member_change(
-            old.id, treadle.outcome_of(old.status, old.flags), treadle.outcome_of(new.status, new.flags)
+        perform treadle.note_member_changes(
+            array[old.id], treadle.outcome_of(old.status, old.flags), treadle.outcome_of(new.status, new.flags)
         );
     end if;
 
@@ -46,8 +49,6 @@ begin
     return null;
 end
 $$;
-
-comment on function treadle.job_ended() is 'Trigger: when a job has ended, was given back, retried or deleted, does what follows for its limits, its workflow, jobs that wait for it and its key.';
 
 -- PostgreSQL parses the condition again for every UPDATE, so it is short, and leaves out claims, reports and ordinary
 -- completions. Lists are constants ('{…}') because those are parsed in one piece. 1024 is flag_opening().

@@ -1,5 +1,6 @@
--- Before a worker's row is deleted, by whatever statement: it stays while the worker has jobs. Recovery needs it to know that
--- the worker had a lease, and when it was last renewed.
+-- Trigger: keeps the row of a worker with a lease while it has jobs.
+--
+-- Recovery needs it to know that the worker had a lease, and when it was last renewed.
 create or replace function treadle.keep_worker() returns trigger
 language plpgsql
 set enable_seqscan = off
@@ -18,8 +19,6 @@ begin
     return old;
 end
 $$;
-
-comment on function treadle.keep_worker() is 'Trigger: keeps the row of a worker with a lease while it has jobs.';
 
 create or replace trigger keep_worker
     before delete on treadle.workers

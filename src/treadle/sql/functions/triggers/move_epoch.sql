@@ -1,4 +1,4 @@
--- After a lane was made idle, or an active one deleted, by whatever statement: sessions that have seen it active look it up again
+-- After a lane was made dormant, or an active one deleted, by whatever statement: sessions that have seen it active look it up again
 -- (see register_lanes.sql).
 --
 -- Runs with the rights of its owner: a role that may change lanes by hand need not know of it.
@@ -17,15 +17,19 @@ comment on function treadle.move_epoch() is 'Trigger: tells sessions that a lane
 -- After each row, not before: then the transaction has locked it, and a session that still sees the lane active also sees that
 -- somebody is changing it.
 create or replace trigger lane_idle
-    after update of idle_xid on treadle.lanes
+    after update of dormant_xid, limit_name on treadle.lanes
     for each row
-    when (old.idle_xid is null and new.idle_xid is not null)
+    when (
+        (old.dormant_xid is null or old.limit_name is not null)
+        and new.dormant_xid is not null
+        and new.limit_name is null
+    )
     execute function treadle.move_epoch();
 
 create or replace trigger lane_deleted
     after delete on treadle.lanes
     for each row
-    when (old.idle_xid is null)
+    when (old.dormant_xid is null or old.limit_name is not null)
     execute function treadle.move_epoch();
 
 create or replace trigger lanes_truncated

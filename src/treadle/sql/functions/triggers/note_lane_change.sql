@@ -20,7 +20,7 @@ create constraint trigger note_active_lane
     after insert or update on treadle.lanes
     deferrable initially deferred
     for each row
-    when (new.idle_xid is null and new.parked_name is null)
+    when (new.dormant_xid is null)
     execute function treadle.note_lane_change();
 
 drop trigger if exists note_limit on treadle.limit_targets;

@@ -1,3 +1,5 @@
+-- Trigger: at commit, notifies an idle worker if one wants to be notified.
+--
 -- At commit of a transaction that called wake_workers(), which says why.
 --
 -- Runs with the rights of its owner: at commit, the current role may be any.
@@ -10,8 +12,6 @@ begin
     return null;
 end
 $$;
-
-comment on function treadle.notify_at_commit() is 'Trigger: at commit, notifies an idle worker if one wants to be notified.';
 
 drop trigger if exists notify_at_commit on treadle.wake_requests;
 

@@ -1,7 +1,9 @@
--- Before a job is inserted without a run_at or attempts, with a key or a partition, or finished: gives it a place in its lane, blocks
--- it behind its key, and sets finished_at, so that pruning finds it. The partition must be valid: a tick or a claim that read
--- another one would fail. (That of a lane is checked, too, but a session can pretend that the lane is listed.)
--- Runs with the rights of its owner: a role that may only enqueue cannot read other jobs.
+-- Trigger: sets run_at of a job inserted without one, blocks a job behind an earlier one with its key, and sets
+-- finished_at.
+--
+-- The partition must be valid: a tick or a claim that read another one would fail. (That of a lane is checked, too, but
+-- a session can pretend that the lane is listed.) Runs with the rights of its owner: a role that may only enqueue
+-- cannot read other jobs.
 create or replace function treadle.prepare_job() returns trigger
 language plpgsql
 security definer
@@ -68,8 +70,6 @@ begin
     return new;
 end
 $$;
-
-comment on function treadle.prepare_job() is 'Trigger: sets run_at of a job inserted without one, blocks a job behind an earlier one with its key, and sets finished_at.';
 
 create or replace trigger prepare_job
     before insert on treadle.jobs

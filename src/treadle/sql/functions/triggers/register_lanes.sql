@@ -1,8 +1,8 @@
 -- After jobs were inserted: makes sure that their lanes are listed, and that no job lies where no claim would find it.
 --
 -- A session remembers in settings which lanes it has seen active, and looks them up again when the epoch has moved: a sequence,
--- which whatever makes a lane idle or deletes it moves before it commits (see move_epoch.sql). This transaction has its id before it
--- reads the epoch. So if the epoch has not moved, this transaction is one that saw the lane active: if the lane becomes idle
+-- which whatever makes a lane dormant or deletes it moves before it commits (see move_epoch.sql). This transaction has its id before it
+-- reads the epoch. So if the epoch has not moved, this transaction is one that saw the lane active: if the lane becomes dormant
 -- before the job is committed, the tick examines it (see public/tick.sql). What is being changed is not remembered: the epoch may
 -- have moved already.
 --
@@ -10,7 +10,7 @@
 -- after the other.
 --
 -- On an older snapshot (REPEATABLE READ, SERIALIZABLE) it reads no table: an older snapshot cannot know whether a lane that it
--- sees has become idle, so the transaction adds its own row. In SERIALIZABLE every read could also conflict with what
+-- sees has become dormant, so the transaction adds its own row. In SERIALIZABLE every read could also conflict with what
 -- other enqueuers add: eight of them aborted each other in 37 % of their transactions.
 --
 -- Runs with the rights of its owner: a role that may only enqueue cannot read lanes or change run_at.
@@ -49,9 +49,9 @@ begin
         v_listed := false;
         if v_sees_all then
             select
-                bool_or(known.idle_xid is null or known.next_run_at <= v_arrived.oldest),
-                bool_or(known.idle_xid is null and known.xmax = '0'),
-                array_agg(known.xmax) filter (where known.idle_xid is null)
+                bool_or(treadle.is_listed(known.dormant_xid, known.limit_name) or known.wakes_at <= v_arrived.oldest),
+                bool_or(treadle.is_listed(known.dormant_xid, known.limit_name) and known.xmax = '0'),
+                array_agg(known.xmax) filter (where treadle.is_listed(known.dormant_xid, known.limit_name))
             into v_listed, v_steady, v_lockers
             from treadle.lanes as known
             where known.job_type = v_arrived.job_type
@@ -69,7 +69,7 @@ begin
         elsif not v_steady and v_lockers is not null then
             -- Rows stay marked by who locked them last. Those that still run may be changing them.
             v_lockers := array(select lock.transactionid from pg_locks as lock where lock.transactionid = any (v_lockers));
-            select bool_or(known.idle_xid is null and known.xmax <> all (v_lockers))
+            select bool_or(treadle.is_listed(known.dormant_xid, known.limit_name) and known.xmax <> all (v_lockers))
             into v_steady
             from treadle.lanes as known
             where known.job_type = v_arrived.job_type
