@@ -1,49 +1,53 @@
 """The application: its job functions, its database, its listeners and middleware."""
 
 import asyncio
-import importlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from io import BufferedReader
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from treadle.app.backend import Backend
-from treadle.app.declared_limits import DeclaredLimits
 from treadle.app.discover import discover
-from treadle.app.function import Call
-from treadle.app.group import AnyFunction, DeclaredSchedule, JobGroup
-from treadle.app.handle import Handle
-from treadle.app.keep import checked_keep
 from treadle.app.limits import Limits
-from treadle.app.listeners import Kind, Listeners
-from treadle.app.middleware import EnqueueMiddleware, Middleware
-from treadle.app.schedules import Schedules
 from treadle.app.workers import Workers
-from treadle.app.workflows import Batch, WorkflowHandle
-from treadle.app.workflows.batches import aopen_batch, open_batch
 from treadle.attempt.attempt import running_job_id
 from treadle.db.database import Database, Source
 from treadle.db.queries.jobs import AnyJob, job_id
+from treadle.jobs.backend import Backend
+from treadle.jobs.declared_limits import DeclaredLimits
+from treadle.jobs.function import Call
+from treadle.jobs.group import AnyFunction, DeclaredSchedule, JobGroup
+from treadle.jobs.handle import Handle
+from treadle.jobs.keep import checked_keep
+from treadle.jobs.listeners import Kind, Listeners
+from treadle.jobs.middleware import EnqueueMiddleware, Middleware
+from treadle.jobs.schedules import Schedules
+from treadle.jobs.workflows import Batch, WorkflowHandle
+from treadle.jobs.workflows.batches import aopen_batch, open_batch
+from treadle.jobs.workload import Workload
 from treadle.queue import JobQueue
 from treadle.settings import value_of
 from treadle.store.source import Source as Storable
-from treadle.store.store import GRACE, LIMIT, Store
+from treadle.store.storage import Storage
 from treadle.watching.streams import Stream, all_events
 from treadle.watching.watch import Watch
+from treadle.words.connections import Connections, check_connections
 from treadle.words.duration import Duration
 from treadle.words.errors import InvalidArgument
-from treadle.words.limits import AnyLimit, general_settings
+from treadle.words.fairness import Fairness, check_fairness
+from treadle.words.limits import AnyLimit
 from treadle.words.log_redaction import redact_own_log
 from treadle.words.masking import Redaction, use_redaction
 from treadle.words.naming import text_within
+from treadle.words.options import known_options
 from treadle.words.payload import PAYLOAD_LIMIT
 from treadle.words.record import RecordedEvent
-from treadle.words.size import Size
+from treadle.words.store import Store, check_store
 from treadle.words.stored import Stored
 
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from treadle.worker import Worker, WorkerOptions
+    from treadle.worker.options import WorkerOptions
+    from treadle.worker.worker import Worker
 
 C = TypeVar("C")
 
@@ -53,56 +57,43 @@ class Treadle(JobGroup):
 
     `database` is a URL, or your connection or pool, which cannot run workers. By default it is taken from
     TREADLE_DATABASE_URL or DATABASE_URL, or an embedded server is started. Nothing connects before the first use. By
-    default `schema` is taken from TREADLE_SCHEMA, or is treadle. (docs/settings.md has all settings.)
-
-    If there is no connection within `connect_timeout`, by default "5s", DatabaseUnreachable is raised; also if a
-    statement is not answered within `statement_timeout`, by default "30s". Both are for connections that Treadle opens.
-
-    `listen_url` is a second URL of the same database, for receiving notifications where `database` leads to a pooler in
-    transaction mode, which delivers none. By default it is taken from TREADLE_LISTEN_URL.
+    default `schema` is taken from TREADLE_SCHEMA, or is treadle. (docs/settings.md has all settings.) `connections` are
+    the number and the time limits of the connections that Treadle opens: `Connections(pool_size=20)`.
 
     `connection` is a connection of your own that enqueue(), handles and the like use, so that jobs are part of its
     transactions: Django's, which is another one on each thread. Workers, and what a handler saves, use `database`.
 
     `keep` says how long finished jobs are kept, by status; None keeps them forever. `store` is the URL of a folder or
-    an object store for stored content, which is in the database by default. Stored content that no job uses is deleted
-    once it is older than `store_grace`.
+    an object store for stored content, which is in the database by default, or `Store(…)`.
 
     Secrets are masked in errors, tracebacks and log lines before they are stored or written. `redaction` adds keys or a
     function to what is recognised; with False, they are masked only where they are shown. It applies to the process.
 
+    `fairness` says which jobs of different types and priorities are claimed first: `Fairness(aging="1h")`.
+
     `version` names the version of your code, such as a tag or a commit: the groups of errors say in which versions they
     occur. By default it is taken from TREADLE_APP_VERSION.
-
-    With `fair_types`, the job types of one priority take turns; otherwise the oldest job comes first. With
-    `aging`, such as "1h", jobs that have waited for longer get a tenth of the claims, whatever their priority: without
-    it, jobs of a higher priority can hold them up for ever.
     """
 
+    @known_options("Treadle()")
     def __init__(
         self,
         database: Source | None = None,
         *,
         schema: str | None = None,
-        payload_limit: int = PAYLOAD_LIMIT,
-        pool_size: int = 10,
-        connect_timeout: Duration | None = None,
-        statement_timeout: Duration | None = None,
-        listen_url: str | None = None,
+        connections: Connections | None = None,
         connection: Source | None = None,
+        payload_limit: int = PAYLOAD_LIMIT,
         keep: Mapping[str, Duration | None] | None = None,
-        store: str | None = None,
-        store_grace: Duration = GRACE,
-        store_limit: Size = LIMIT,
+        store: str | Store | None = None,
         redaction: Redaction | bool = True,
-        fair_types: bool = False,
-        aging: Duration | None = None,
+        fairness: Fairness | None = None,
         version: str | None = None,
     ) -> None:
         super().__init__()
         use_redaction(redaction)
         redact_own_log()
-        self.database = Database(database, schema, pool_size, listen_url, connect_timeout, statement_timeout)
+        self.database = Database(database, schema, check_connections(connections))
         self.schema = self.database.schema
         self.payload_limit = payload_limit
         calls = self.database if connection is None else Database(connection, schema)
@@ -110,15 +101,24 @@ class Treadle(JobGroup):
         self.watch = Watch(self.database)
         self.backend = Backend(calls, self.watch, payload_limit, pools=self.database)
         self.listeners = Listeners()
-        self.keep = checked_keep(keep or {})
-        self.storage = Store(calls, store, store_grace, store_limit)
+        self.storage = Storage(calls, check_store(store))
         self.schedules = Schedules(calls)
         self.limits = Limits(calls)
         self.workers = Workers(calls)
-        self.declared_limits = DeclaredLimits(general_settings(fair_types, aging))
-        self.version = _version(version)
-        self.spec: str | None = None
-        """How a child process of a worker imports this application: `module:attribute`."""
+        self.declared_limits = DeclaredLimits(check_fairness(fairness).settings())
+        self.workload = Workload(
+            self,
+            self.database,
+            self.listeners,
+            self.backend.middlewares,
+            self.schedules,
+            self.declared_limits,
+            checked_keep(keep or {}),
+            self.storage.grace,
+            _version(version),
+            self.aclose,
+        )
+        """What workers run."""
 
     # Jobs
 
@@ -237,13 +237,15 @@ class Treadle(JobGroup):
 
     def worker(self, **options: "Unpack[WorkerOptions]") -> "Worker":
         """Return a worker that runs inside this program: `async with app.worker(): …`."""
-        # The one import that points up: the worker imports the application, and is started from here.
-        worker: Worker = importlib.import_module("treadle.worker").Worker(self, **options)
-        return worker
+        from treadle.worker.worker import Worker  # programs that only enqueue do not load it
+
+        return Worker(self.workload, **options)
 
     def run_worker(self, **options: "Unpack[WorkerOptions]") -> None:
         """Run a worker until SIGTERM or Ctrl-C, or, with `drain=True`, until no job is left to run."""
-        importlib.import_module("treadle.worker").run_worker(self, **options)
+        from treadle.worker.run import run_worker
+
+        run_worker(self.workload, **options)
 
     # Closing
 
@@ -255,6 +257,12 @@ class Treadle(JobGroup):
     async def aclose(self) -> None:
         await asyncio.to_thread(self.watch.close)
         await self.database.aclose()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            queue = "" if name.startswith("_") or not hasattr(JobQueue, name) else f"; use app.queue.{name}()"
+            raise AttributeError(f"Treadle() has no attribute {name!r}{queue}", name=name, obj=self)
 
     def _add(self, function: AnyFunction) -> None:
         self._check_names(function)

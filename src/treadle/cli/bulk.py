@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
-from treadle.app import Treadle
+from treadle.app.treadle import Treadle
 from treadle.cli.filters import as_options
 from treadle.cli.jobs import COLUMNS, row
 from treadle.cli.output import counted, print_json, say, screen, show_table

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import click
 
-from treadle.app import Treadle
+from treadle.app.treadle import Treadle
 from treadle.cli.bulk import change_by_filter
 from treadle.cli.filters import filter_from, filters
 from treadle.cli.options import actor, as_json, database_url, job_ids, opened, reason, schema

@@ -2,7 +2,7 @@
 
 import click
 
-from treadle.app import Treadle
+from treadle.app.treadle import Treadle
 from treadle.cli.options import actor, as_json, database_url, opened, reason, schema
 from treadle.cli.output import Column, print_json, say, screen, show_table
 from treadle.words.errors import TreadleError, UnknownWorker

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from treadle.app import Treadle
+from treadle.app.treadle import Treadle
 from treadle.cli.options import database_url, schema
 from treadle.cli.programs import has_dashboard
 from treadle.words.errors import TreadleError

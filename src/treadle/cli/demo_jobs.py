@@ -4,7 +4,7 @@ import asyncio
 import os
 import time
 
-from treadle import Backoff, Job, Priority, Treadle
+from treadle import Backoff, Job, Priority, Retries, Treadle
 
 app = Treadle(schema="treadle_demo")
 
@@ -64,7 +64,7 @@ async def newsletter(job: Job, readers: int = 80) -> int:
     return readers
 
 
-@app.job(backoff=Backoff(first="1s"))
+@app.job(retry=Retries(backoff=Backoff(first="1s")))
 async def mail(job: Job, to: str) -> str:
     """Fails once, and is retried after 1 s."""
     job.progress(20, stage="connecting")
@@ -76,7 +76,7 @@ async def mail(job: Job, to: str) -> str:
     return to
 
 
-@app.job(backoff=Backoff(first="1s"))
+@app.job(retry=Retries(backoff=Backoff(first="1s")))
 def order(job: Job, number: int) -> int:
     """The second attempt skips the steps that are done, so the card is charged once."""
     charged_by = job.step("charge the card", lambda: _take(job, 20, "charging"))

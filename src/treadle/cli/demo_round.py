@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 from rich.table import Table
 from rich.text import Text
 
-from treadle.app import Handle
 from treadle.cli import demo_jobs as jobs
+from treadle.jobs.handle import Handle
 from treadle.watching.bars import MARKS
 from treadle.words.formatting import printable, span
 from treadle.words.job import JobRow

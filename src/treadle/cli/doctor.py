@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from treadle.app import Treadle
+from treadle.app.treadle import Treadle
 from treadle.cli.options import database_url, schema
 from treadle.cli.output import print_json
 from treadle.doctor import Finding, Severity, worst

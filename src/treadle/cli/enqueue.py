@@ -1,6 +1,7 @@
 """treadle enqueue."""
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,20 +12,27 @@ from uuid import UUID
 import click
 from pydantic_core import from_json
 
-from treadle.app import Treadle
-from treadle.app.function import UsingOptions
 from treadle.app.load import load_app
+from treadle.app.treadle import Treadle
 from treadle.cli.options import as_json, complete_job_types, database_url, opened, schema
 from treadle.cli.output import print_json, say, screen
 from treadle.cli.watch import watch_jobs
+from treadle.jobs.function import UsingOptions
 from treadle.words.errors import InvalidArgument, shown
 from treadle.words.payload import Json
-from treadle.words.unique import ON_CONFLICT, Enqueued, UniqueOptions
+from treadle.words.unique import ON_CONFLICT, Debounce, Enqueued, Once, Throttle, Unique
 
 NO_APP = (
     "no application is given to check the arguments against; name it with --app module:app or TREADLE_APP, or "
     "enqueue without checks with --raw"
 )
+
+# The options that decide whether a job is added, with those that may be given beside them.
+FITTING: dict[str, tuple[str, ...]] = {
+    "debounce": ("unique", "at_most"),
+    "throttle": ("unique", "on_conflict"),
+    "unique": ("while_pending", "unique_per", "on_conflict"),
+}
 
 
 @click.command()
@@ -43,8 +51,8 @@ NO_APP = (
 )
 @click.option("--key", metavar="TEXT", help="Key; jobs with the same key run one at a time, in order.")
 @click.option("--unique", metavar="TEXT", help="Add no job while an unfinished one has the same type and this text.")
-@click.option("--while", "while_", type=click.Choice(["pending", "unfinished"]), help="How long --unique applies.")
-@click.option("--unique-for", metavar="SPAN", help="Apply --unique for this long after the job was enqueued.")
+@click.option("--while-pending", is_flag=True, help="With --unique: only until a worker claims the job.")
+@click.option("--unique-per", metavar="SPAN", help="With --unique: for this long after the job was enqueued.")
 @click.option(
     "--on-conflict",
     type=click.Choice(ON_CONFLICT),
@@ -52,7 +60,9 @@ NO_APP = (
     help="What happens to the existing job. Can be given more than once. [default: keep]",
 )
 @click.option("--debounce", metavar="SPAN", help="Run the job this long after the last such call.")
-@click.option("--debounce-limit", metavar="SPAN", help="Run it at the latest this long after the first such call.")
+@click.option(
+    "--at-most", metavar="SPAN", help="With --debounce: run it at the latest this long after the first such call."
+)
 @click.option("--throttle", metavar="TEXT", help='At most so many jobs per period, such as "1 per 5m".')
 @click.option("--expires", metavar="SPAN", help="Cancel the job if it is not claimed this long after it is due.")
 @click.option("--watch", is_flag=True, help="Watch the job until it finishes, as treadle watch does.")
@@ -87,7 +97,7 @@ def enqueue(
         with opened(database_url, schema) as found:
             given = read_arguments(arguments, data)
             made = found.queue.enqueue(job_type, given, **options)  # type: ignore[misc]
-            known = None if options.keys() & UniqueOptions.__annotations__.keys() else Enqueued(made)
+            known = None if "unique" in options else Enqueued(made)
             sys.exit(_report(found, job_type, made, known, as_json, watch))
     with named_app(app, database_url) as found:
         function = found.function(job_type)
@@ -163,8 +173,46 @@ def _options(chosen: dict[str, Any]) -> UsingOptions:
     given: Any = {name: value for name, value in chosen.items() if value is not None and value != ()}
     if "run_at" in given:
         given["run_at"] = _datetime(given["run_at"])
+    if unique := _unique(given):
+        given["unique"] = unique
     options: UsingOptions = given
     return options
+
+
+def _unique(given: dict[str, Any]) -> Unique | None:
+    """What the options of FITTING say, as one value; they are removed from the others."""
+    names = dict.fromkeys(name for kind, fitting in FITTING.items() for name in (kind, *fitting))
+    chosen = {name: value for name in names if (value := given.pop(name, None))}
+    kind = next((kind for kind in FITTING if kind in chosen), "unique")
+    for name in chosen:
+        if kind not in chosen:
+            raise click.UsageError(f"{_flag(name)} needs {'--debounce' if name == 'at_most' else '--unique'}")
+        if name != kind and name not in FITTING[kind]:
+            raise click.UsageError(f"{_flag(name)} cannot be used with {_flag(kind)}")
+    if not chosen:
+        return None
+    key = chosen.pop("unique", None)
+    match kind:
+        case "debounce":
+            return Debounce(chosen.pop("debounce"), key=key, **chosen)
+        case "throttle":
+            actions = chosen.get("on_conflict", ("keep",))
+            return Throttle(
+                *_rate(chosen["throttle"]), key=key, on_conflict=actions[0] if len(actions) == 1 else actions
+            )
+        case _:
+            return Once(key=key, per=chosen.pop("unique_per", None), **chosen)
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _rate(text: str) -> tuple[int, str]:
+    match = re.fullmatch(r"\s*(\d+)\s+per\s+(.+?)\s*", text)
+    if match is None:
+        raise click.UsageError(f'--throttle must be a number per period, such as "1 per 5m", got {shown(text)}')
+    return int(match[1]), match[2]
 
 
 def _datetime(text: str) -> datetime:

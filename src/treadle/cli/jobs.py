@@ -11,7 +11,7 @@ import click
 from rich.status import Status as StatusLine
 from rich.text import Text
 
-from treadle.app import Treadle
+from treadle.app.treadle import Treadle
 from treadle.cli.commands import INTERRUPTED
 from treadle.cli.filters import as_options, filter_from, filters
 from treadle.cli.options import as_json, database_url, opened, schema

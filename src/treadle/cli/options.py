@@ -15,7 +15,7 @@ from treadle.words.naming import SCHEMA
 
 # Imported where they are used: `treadle migrate` and `treadle roles` have these options, and need no application.
 if TYPE_CHECKING:
-    from treadle.app import Treadle
+    from treadle.app.treadle import Treadle
 
 
 class _AppName(click.types.StringParamType):
@@ -63,7 +63,7 @@ actor = click.option(
 @contextmanager
 def opened(url: str | None, schema: str) -> "Iterator[Treadle]":
     """An application without job functions, closed at the end."""
-    from treadle.app import Treadle
+    from treadle.app.treadle import Treadle
 
     # The command reports a lost connection once; the pool would log it again.
     logging.getLogger("psycopg").setLevel(logging.ERROR)

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import click
 
-from treadle.app import Treadle
+from treadle.app.treadle import Treadle
 from treadle.cli.options import as_json, database_url, opened, schema
 from treadle.cli.output import Column, print_json, say, screen, show_table
 from treadle.db.queries import operations as operation_queries

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from treadle.app import Treadle
+from treadle.app.treadle import Treadle
 from treadle.cli.enqueue import named_app, read_arguments
 from treadle.cli.options import actor, as_json, database_url, opened, reason, schema
 from treadle.cli.output import Column, print_json, say, screen, show_table
@@ -16,6 +16,7 @@ from treadle.words.errors import TreadleError
 from treadle.words.formatting import age, printable
 from treadle.words.masking import masked
 from treadle.words.schedule import ScheduleRow
+from treadle.words.times import times_of
 from treadle.words.timetable import Timetable
 
 COLUMNS = [
@@ -109,7 +110,9 @@ def add(
         function = found.function(job_type)
         given = read_arguments(arguments, None, function.arguments.value_of)
         options: Any = {name: value for name, value in chosen.items() if value is not None}
-        found.schedules.add(name, expression, function, given, actor=actor, reason=reason, **options)
+        of_jobs: Any = {name: options.pop(name) for name in ("priority", "queue") if name in options}
+        times = times_of(expression, **options)
+        found.schedules.add(name, times, function, given, actor=actor, reason=reason, **of_jobs)
         _say_next(found, name, "Added")
 
 
@@ -132,7 +135,8 @@ def change(
 ) -> None:
     """Change the times of a schedule that was added at run time."""
     with opened(database_url, schema) as app:
-        app.schedules.change(name, expression, timezone=timezone, actor=actor, reason=reason)
+        times = times_of(expression, **({} if timezone is None else {"timezone": timezone}))
+        app.schedules.change(name, times, actor=actor, reason=reason)
         _say_next(app, name, "Changed")
 
 

@@ -7,7 +7,7 @@ from uuid import UUID
 import click
 from rich.console import Console
 
-from treadle.app import Treadle
+from treadle.app.treadle import Treadle
 from treadle.cli.commands import INTERRUPTED
 from treadle.cli.options import database_url, job_ids, opened, schema
 from treadle.cli.output import screen

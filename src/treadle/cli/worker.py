@@ -66,7 +66,7 @@ from treadle.worker.supervisor import Supervisor
     "--log-format", default="text", show_default=True, type=click.Choice(["text", "json"]), help="Format of the log."
 )
 @app_database_url
-def worker(
+def worker(  # noqa: PLR0913 - its options
     app: str,
     processes: int,
     concurrency: int,

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from treadle.app.policy import Policy
 from treadle.attempt.job import Job
+from treadle.jobs.policy import Policy
 from treadle.words.control import ControlException
 from treadle.words.errors import JobInterrupted
 from treadle.words.outcome import Interrupt
@@ -33,4 +33,4 @@ def failure(job: Job, policy: Policy, error: BaseException) -> BaseException | N
 
 def is_last(job: Job, policy: Policy, error: BaseException) -> bool:
     """Whether the job fails for good."""
-    return job.attempt >= job.max_attempts or policy.gives_up_on(error)
+    return job.attempt >= job.max_attempts or policy.retry.gives_up_on(error)

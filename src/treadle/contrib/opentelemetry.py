@@ -16,12 +16,12 @@ from functools import lru_cache
 from typing import Any
 from weakref import WeakSet
 
-from treadle.app import Treadle
-from treadle.app.middleware import EnqueueCall
+from treadle.app.treadle import Treadle
 from treadle.attempt.job import Job
 from treadle.contrib.child_processes import Flusher, in_child_process
 from treadle.contrib.failures import failure, interruption, is_last
 from treadle.contrib.trace_headers import BAGGAGE, add_context
+from treadle.jobs.middleware import EnqueueCall
 from treadle.words import events
 from treadle.words.control import Cancel, RateLimited, Retry, Snooze
 from treadle.words.headers import read_headers

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
-from treadle.app import Treadle
+from treadle.app.treadle import Treadle
 from treadle.operations.metrics import metrics
 
 

@@ -18,12 +18,12 @@ from weakref import WeakSet
 
 from pydantic_core import from_json
 
-from treadle.app import Treadle
-from treadle.app.middleware import EnqueueCall
+from treadle.app.treadle import Treadle
 from treadle.attempt.job import Job
 from treadle.contrib.child_processes import in_child_process
 from treadle.contrib.failures import failure, is_last
 from treadle.contrib.trace_headers import add_context
+from treadle.jobs.middleware import EnqueueCall
 from treadle.words import events
 from treadle.words.masking import masked, redacted
 

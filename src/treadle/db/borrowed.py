@@ -20,6 +20,7 @@ from psycopg.types.datetime import TimestamptzLoader
 
 from treadle.db.explaining import explained_to_callers
 from treadle.db.query import Query, Result, Rows
+from treadle.db.transport import Transport
 from treadle.words.errors import InvalidArgument
 
 _Execute: TypeAlias = Callable[[bytes, Mapping[str, Any]], Rows]
@@ -61,7 +62,7 @@ class DjangoLike(Protocol):
 Borrowable: TypeAlias = AsyncpgLike | SqlalchemyConnectionLike | SqlalchemySessionLike | DjangoLike
 
 
-class DjangoConnection:
+class DjangoConnection(Transport):
     """`django.db.connection`, or one of `django.db.connections`, on psycopg or psycopg2.
 
     `django.db.connection` is a different connection in each thread, so it is looked up for each call.
@@ -72,7 +73,7 @@ class DjangoConnection:
         if vendor != "postgresql":
             raise InvalidArgument(f"a Django connection must be to PostgreSQL, got {vendor}")
         self._connection = connection
-        self._schema = schema
+        self.schema = schema
 
     def run_together(self, queries: Sequence[Query[Result]]) -> list[Result]:
         with self._connection.cursor() as cursor:
@@ -85,7 +86,7 @@ class DjangoConnection:
                 return rows
 
             driver = self._connection.connection
-            return _run_together(execute, queries, self._schema, driver.autocommit and _is_idle(driver))
+            return _run_together(execute, queries, self.schema, driver.autocommit and _is_idle(driver))
 
     async def arun_together(self, queries: Sequence[Query[Result]]) -> list[Result]:
         """On the thread on which Django runs the queries of its async ORM."""
@@ -95,56 +96,57 @@ class DjangoConnection:
         return results
 
 
-class SqlalchemyConnection:
+class SqlalchemyConnection(Transport):
     """A Connection or Session of SQLAlchemy."""
 
     def __init__(self, source: Any, schema: str) -> None:
         self._source = source
-        self._schema = schema
+        self.schema = schema
 
     def run_together(self, queries: Sequence[Query[Result]]) -> list[Result]:
         source = self._source
         connection = source if hasattr(source, "exec_driver_sql") else source.connection()
-        return _on_sqlalchemy(connection, queries, self._schema)
+        return _on_sqlalchemy(connection, queries, self.schema)
 
 
-class AsyncSqlalchemyConnection:
+class AsyncSqlalchemyConnection(Transport):
     """An AsyncConnection or AsyncSession of SQLAlchemy: runs the sync code on the connection inside it."""
+
+    is_async = True
 
     def __init__(self, source: Any, schema: str) -> None:
         self._source = source
-        self._schema = schema
+        self.schema = schema
 
     async def arun_together(self, queries: Sequence[Query[Result]]) -> list[Result]:
         source = self._source
         connection = source if hasattr(source, "exec_driver_sql") else await source.connection()
-        results: list[Result] = await connection.run_sync(_on_sqlalchemy, queries, self._schema)
+        results: list[Result] = await connection.run_sync(_on_sqlalchemy, queries, self.schema)
         return results
 
 
-class AsyncpgConnection:
+class AsyncpgConnection(Transport):
     """A connection of asyncpg, or one acquired from its pool."""
+
+    is_async = True
 
     def __init__(self, connection: Any, schema: str) -> None:
         self._connection = connection
-        self._schema = schema
+        self.schema = schema
 
     async def arun_together(self, queries: Sequence[Query[Result]]) -> list[Result]:
         connection = self._connection
         alone = len(queries) > 1 and not connection.is_in_transaction()
-        with explained_to_callers(self._schema):
+        with explained_to_callers(self.schema):
             async with connection.transaction() if alone else nullcontext():
                 results = []
                 for query in queries:
-                    text, values = numbered(query.bound(self._schema), query.params)
+                    text, values = numbered(query.bound(self.schema), query.params)
                     results.append(query.read(_plain(await connection.fetch(text, *values))))
                 return results
 
 
-Borrowed: TypeAlias = DjangoConnection | SqlalchemyConnection
-AsyncBorrowed: TypeAlias = AsyncSqlalchemyConnection | AsyncpgConnection | DjangoConnection
-
-_KINDS: dict[str, Callable[[Any, str], Borrowed | AsyncBorrowed]] = {
+_KINDS: dict[str, Callable[[Any, str], Transport]] = {
     "asyncpg.connection.Connection": AsyncpgConnection,
     "asyncpg.pool.PoolConnectionProxy": AsyncpgConnection,
     "sqlalchemy.engine.base.Connection": SqlalchemyConnection,
@@ -158,7 +160,7 @@ _KINDS: dict[str, Callable[[Any, str], Borrowed | AsyncBorrowed]] = {
 }
 
 
-def borrow(source: object, schema: str) -> Borrowed | AsyncBorrowed | None:
+def borrow(source: object, schema: str) -> Transport | None:
     """The adapter for this connection, or None if its library is not supported."""
     for each in type(source).__mro__:
         kind = _KINDS.get(f"{each.__module__}.{each.__qualname__}")

@@ -20,7 +20,6 @@ import atexit
 import errno
 import hashlib
 import importlib.util
-import logging
 import os
 import shutil
 import subprocess
@@ -37,6 +36,7 @@ from urllib.parse import quote
 import psycopg
 
 from treadle.words.errors import EmbeddedFailed, EmbeddedMissing
+from treadle.words.own_log import log as logger
 
 if sys.platform != "win32":
     import fcntl
@@ -46,8 +46,6 @@ SECONDS = 60  # to start or to stop
 # Where root keeps data if the server's account cannot reach the project folder. Not /var/tmp: there systemd deletes
 # files after 30 days without use, and a database loses some of its tables.
 ELSEWHERE = Path("/var/lib/treadle")
-
-logger = logging.getLogger("treadle")
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,7 @@
-"""The settings of the functions that Treadle installs: their search path, and how their queries are planned.
+"""What the files of functions leave out: their comments in the database, who may call them, and their settings.
+
+The first paragraph of a file is the comment of its function. A function that runs with the rights of its owner may be
+called by nobody until `treadle roles` says so.
 
 A role that may create objects in a schema on the search path can define `=(varchar, varchar)` there, or a function with
 the name of a built-in one, and PostgreSQL prefers it wherever its argument types fit better. Whoever then calls a
@@ -39,10 +42,16 @@ PLANS = {
 
 _PLAN = re.compile(r"^set treadle\.plan = (\w+)$", re.MULTILINE)
 _FUNCTION = re.compile(r"^create or replace function .*?^(as \$\$)$", re.DOTALL | re.MULTILINE)
+# The first paragraph of a file, and the definition: it ends with its body, or with the expression that it returns.
+_DEFINITION = re.compile(
+    r"\A(?P<comment>(?:-- [^\n]*\n)+)(?:--[^\n]*\n)*"
+    r"(?P<text>create or replace function treadle\.(?P<name>\w+).*?^(?:\$\$|end|return\b[^;]*);\n)",
+    re.DOTALL | re.MULTILINE,
+)
 
 
 def function_sql(file_name: str) -> str:
-    """The text of sql/functions/<file_name>, with the settings in the definition of each function.
+    """The text of sql/functions/<file_name>, with what the file leaves out.
 
     A function with a setting is never inlined by the planner, so the functions in SQL that are parts of others have
     none: those without a table have a body that is parsed when it is created (`return …`), and the rest is called only
@@ -56,5 +65,14 @@ def function_sql(file_name: str) -> str:
             return definition
         return f"{definition.removesuffix(match[1])}{PINNED}\n{match[1]}"
 
-    text = _FUNCTION.sub(with_setting, sql_text("functions", folder, name))
+    text = _FUNCTION.sub(with_setting, _DEFINITION.sub(_with_comment, sql_text("functions", folder, name)))
     return _PLAN.sub(lambda match: "\n".join(f"set {setting}" for setting in PLANS[match[1]]), text)
+
+
+def _with_comment(match: re.Match[str]) -> str:
+    function = f"treadle.{match['name']}"
+    comment = " ".join(line.removeprefix("-- ") for line in match["comment"].splitlines()).replace("'", "''")
+    text = f"{match[0]}\ncomment on function {function} is '{comment}';\n"
+    if re.search(r"^security definer$", match["text"], re.MULTILINE):
+        text += f"\nrevoke all on function {function} from public;\n"
+    return text

@@ -22,10 +22,10 @@ from treadle.db.own_connection import OwnAsyncConnection, OwnConnection
 from treadle.db.reconnecting import Outage
 from treadle.db.url import described, hosts, patient, reason_of
 from treadle.settings import chosen
-from treadle.words.duration import Duration, duration
+from treadle.words.connections import Connections
+from treadle.words.duration import duration
 from treadle.words.errors import InvalidArgument
-
-log = logging.getLogger("treadle")
+from treadle.words.own_log import log
 
 NAME = "treadle"
 # How much longer a caller waits if all connections are in use.
@@ -64,10 +64,10 @@ class Limits(NamedTuple):
     """How long a statement may take; None: for ever."""
 
 
-def chosen_limits(connect_timeout: Duration | None, statement_timeout: Duration | None) -> Limits:
+def chosen_limits(given: Connections) -> Limits:
     """The given ones, else those of the settings, else the defaults."""
-    connect = duration(chosen(connect_timeout, "connect_timeout"), "connect_timeout").total_seconds()
-    answer = duration(chosen(statement_timeout, "statement_timeout"), "statement_timeout").total_seconds()
+    connect = duration(chosen(given.connect_timeout, "connect_timeout"), "connect_timeout").total_seconds()
+    answer = duration(chosen(given.statement_timeout, "statement_timeout"), "statement_timeout").total_seconds()
     if connect <= 0:
         raise InvalidArgument("connect_timeout must be more than 0")
     return Limits(connect, answer or None)

@@ -15,7 +15,6 @@ Because of poolers, no setting of a session is changed either. The search path i
 its statement names the schema of each operator.
 """
 
-import logging
 import re
 import threading
 import time
@@ -35,8 +34,7 @@ from treadle.db.table_locks import LONGEST_TIMEOUT, lock_sql, retried, settings_
 from treadle.db.url import parts_of
 from treadle.words.errors import DatabaseUnreachable, SchemaError
 from treadle.words.naming import schema_name
-
-log = logging.getLogger("treadle")
+from treadle.words.own_log import log
 
 BEFORE = ".before.sql"
 POLL_SECONDS = 0.5

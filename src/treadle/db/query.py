@@ -32,6 +32,8 @@ class Query(Generic[Result]):
     text: str
     params: Mapping[str, Any]
     read: Callable[[Rows], Result]
+    makes_due: bool = False
+    """After it, a job may be due that was not before."""
     often: bool = False
     """It runs so often that it is worth preparing, on a connection that allows it: see runner.py."""
     alone: bool = False
@@ -54,10 +56,16 @@ class QueryFailed(NamedTuple):
 
 
 def call(
-    function: str, params: Mapping[str, Any], read: Callable[[Rows], Result], columns: str = "", often: bool = False
+    function: str,
+    params: Mapping[str, Any],
+    read: Callable[[Rows], Result],
+    columns: str = "",
+    makes_due: bool = False,
+    often: bool = False,
+    alone: bool = False,
 ) -> Query[Result]:
     """Call a function of the schema, with named arguments. `columns` are selected from the rows that it returns."""
-    return Query(_call_text(function, columns, tuple(params)), params, read, often)
+    return Query(_call_text(function, columns, tuple(params)), params, read, makes_due, often, alone)
 
 
 @cache

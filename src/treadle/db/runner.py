@@ -17,14 +17,13 @@ from psycopg.types.datetime import TimestamptzLoader
 
 from treadle.db import patience
 from treadle.db.function_settings import PINNED_LOCALLY
-from treadle.db.own_connection import OwnAsyncConnection, OwnConnection, limited
+from treadle.db.own_connection import OwnAsyncConnection, OwnConnection, PreparedStatements, limited
 from treadle.db.query import Query, Result
 
 # The range of years that Python's datetime supports, with room for time zones.
 EARLIEST = datetime(1, 1, 2, tzinfo=UTC)
 LATEST = datetime(9999, 12, 30, tzinfo=UTC)
 
-PREPARED_AFTER = 5  # executions
 # A read whose client was lost, for example with its machine, ends. It would keep locks and a snapshot for the hours
 # after which TCP gives up.
 IDLE_SECONDS = 5.0
@@ -112,16 +111,24 @@ def _sees_one_snapshot(connection: Connection[Any] | AsyncConnection[Any], queri
 
 
 def run(connection: Connection[Any], query: Query[Result], schema: str) -> Result:
-    if query.often and isinstance(connection, OwnConnection) and not connection.checked:
-        _allow_preparing(connection, run(connection, _SERVER_PROCESS, schema))
+    if query.often and isinstance(connection, OwnConnection):
+        if not connection.checked:
+            _allow_preparing(connection, run(connection, _SERVER_PROCESS, schema))
+        if (prepared := connection.prepared) is not None and prepared.includes(text := query.bound(schema)):
+            with connection.lock:
+                return query.read(connection.wait(prepared.run(text, _params(connection, query))))
     with connection.cursor(row_factory=tuple_row) as cursor:
         cursor.execute(query.bound(schema), _params(connection, query), prepare=_may_be_prepared(query))
         return query.read(cursor.fetchall() if _has_rows(cursor) else ())
 
 
 async def arun(connection: AsyncConnection[Any], query: Query[Result], schema: str) -> Result:
-    if query.often and isinstance(connection, OwnAsyncConnection) and not connection.checked:
-        _allow_preparing(connection, await arun(connection, _SERVER_PROCESS, schema))
+    if query.often and isinstance(connection, OwnAsyncConnection):
+        if not connection.checked:
+            _allow_preparing(connection, await arun(connection, _SERVER_PROCESS, schema))
+        if (prepared := connection.prepared) is not None and prepared.includes(text := query.bound(schema)):
+            async with connection.lock:
+                return query.read(await connection.wait(prepared.run(text, _params(connection, query))))
     async with connection.cursor(row_factory=tuple_row) as cursor:
         await cursor.execute(query.bound(schema), _params(connection, query), prepare=_may_be_prepared(query))
         return query.read(await cursor.fetchall() if _has_rows(cursor) else ())
@@ -152,7 +159,8 @@ def needs_transaction(connection: Connection[Any] | AsyncConnection[Any], querie
 def _allow_preparing(connection: OwnConnection | OwnAsyncConnection, process: int) -> None:
     """Unless there is a pooler in between."""
     connection.checked = True
-    connection.prepare_threshold = PREPARED_AFTER if process == connection.info.backend_pid else None
+    if process == connection.info.backend_pid:
+        connection.prepared = PreparedStatements(connection)
 
 
 def _params(connection: Connection[Any] | AsyncConnection[Any], query: Query[Any]) -> Mapping[str, Any]:

@@ -136,7 +136,7 @@ def examine(database: Database, limits: Limits | None = None) -> list[Finding]:
                 return receives_notifications(database)
             return run(request.query, BLOCKED_SECONDS) if isinstance(request, Impatient) else run(request)
 
-        return by_severity(drive(_examination(database.schema, limits or Limits()), carry_out))
+        return by_severity(drive(examination_steps(database.schema, limits or Limits()), carry_out))
 
 
 async def aexamine(database: Database, limits: Limits | None = None) -> list[Finding]:
@@ -147,7 +147,7 @@ async def aexamine(database: Database, limits: Limits | None = None) -> list[Fin
                 return await areceives_notifications(database)
             return await (run(request.query, BLOCKED_SECONDS) if isinstance(request, Impatient) else run(request))
 
-        return by_severity(await adrive(_examination(database.schema, limits or Limits()), carry_out))
+        return by_severity(await adrive(examination_steps(database.schema, limits or Limits()), carry_out))
 
 
 async def afind_signs(database: Database) -> frozenset[object]:
@@ -164,14 +164,14 @@ async def afind_signs(database: Database) -> frozenset[object]:
     return frozenset((each.worker_id, each.live, each.stuck is not None) for each in workers)
 
 
-def _examination(schema_name: str, limits: Limits) -> Examination:
+def examination_steps(schema_name: str, limits: Limits) -> Examination:
     context = Context(schema_name, limits, version("treadle"))
     facts: Facts = {}
     # First, before anything waits for a lock.
     facts["table_blockers"] = yield from _table_blockers(context)
     is_blocked = worst(_apply(context, BLOCKED, facts)) is Severity.CRITICAL
     patience = Impatient if is_blocked else _as_it_is
-    for name, query in _server_queries().items():
+    for name, query in server_queries().items():
         facts[name] = yield query
     before = time.time()
     clock = yield queries.get_clock()
@@ -187,7 +187,7 @@ def _examination(schema_name: str, limits: Limits) -> Examination:
         facts["records"], QueryFailed
     ):
         checks += SCHEMA
-        for name, query in _schema_queries(limits).items():
+        for name, query in schema_queries(limits).items():
             facts[name] = yield patience(query)
         yield from _look_again(context, facts)
     if is_blocked:
@@ -218,7 +218,7 @@ def _table_blockers(context: Context) -> Generator[Query[Any], Any, list[TableBl
     return [each._replace(confirmed=each.id in known) for each in again]
 
 
-def _server_queries() -> Mapping[str, Query[Any]]:
+def server_queries() -> Mapping[str, Query[Any]]:
     return {
         "server": queries.get_server(),
         "connections": queries.count_connections(),
@@ -261,7 +261,7 @@ def _unopened_queries(limits: Limits) -> Mapping[str, Query[Any]]:
     return {"unopened_limits": queries.find_unopened_limits(limits.unopened[0])}
 
 
-def _schema_queries(limits: Limits) -> Mapping[str, Query[Any]]:
+def schema_queries(limits: Limits) -> Mapping[str, Query[Any]]:
     return {
         **_stalled_queries(limits),
         **_unopened_queries(limits),

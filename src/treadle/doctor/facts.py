@@ -367,7 +367,7 @@ class WaitingLimit(NamedTuple):
 
 
 class UnopenedLimit(NamedTuple):
-    """A limit that has room although lanes have been parked for it for some time."""
+    """A limit that has room although lanes have waited for it for some time."""
 
     name: str
     key: str
@@ -375,7 +375,7 @@ class UnopenedLimit(NamedTuple):
     """Changes when a job is claimed under it."""
     lanes: int
     seconds: float
-    """Since the first of them was parked."""
+    """Since the first of them waits."""
     job: str
     """The id of a job that waits."""
 

@@ -71,7 +71,7 @@ class Limits(NamedTuple):
     slow_limit: tuple[float, float] = (86_400, 3 * 86_400)
     """How long jobs may wait for a limit, or would take at its rate."""
     unopened: tuple[float, float] = (60, 300)
-    """How long lanes may be parked for a limit that has room. Ticks open them within seconds."""
+    """How long lanes may wait for a limit that has room. Ticks open them within seconds."""
     undecided: tuple[float, float] = (60, 300)
     """How long it may be undecided whether a job has to wait for others. Ticks decide it within seconds."""
     forgotten_batch: tuple[float, float] = (86_400, 7 * 86_400)

@@ -4,10 +4,9 @@ Every method has an async twin with an `a` in front, which runs the same query (
 """
 
 import builtins
-import logging
 from collections.abc import Generator, Iterable, Sequence
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Self, Unpack, cast
 from uuid import UUID
 
 from treadle.db.database import Database, DatabaseError, Source
@@ -15,25 +14,26 @@ from treadle.db.queries import enqueueing
 from treadle.db.queries import jobs as job_queries
 from treadle.db.queries import operations as operation_queries
 from treadle.db.queries import worker as worker_queries
-from treadle.db.queries.enqueueing import EnqueueOptions, split_options
+from treadle.db.queries.enqueueing import EnqueueOptions
 from treadle.db.queries.jobs import AnyJob, ListFilters
 from treadle.db.query import Query
 from treadle.db.script import adrive, drive
 from treadle.words.after import After, HasId, Waitable, combined, id_of, waits_for
 from treadle.words.changes import Pause
+from treadle.words.connections import Connections, check_connections
 from treadle.words.duration import Duration
 from treadle.words.errors import TreadleError
 from treadle.words.job import JobError, JobPage, JobRow
 from treadle.words.log_redaction import redact_own_log
 from treadle.words.naming import text_within, worker_name
+from treadle.words.options import Options, known_options
+from treadle.words.own_log import log
 from treadle.words.payload import PAYLOAD_LIMIT, Json
 from treadle.words.status import Status
-from treadle.words.unique import Enqueued, UniqueOptions
-
-log = logging.getLogger("treadle")
+from treadle.words.unique import Enqueued
 
 
-class QueueOptions(EnqueueOptions, UniqueOptions, total=False):
+class QueueOptions(EnqueueOptions, total=False):
     """The options of enqueue()."""
 
     after: Waitable | Iterable[Waitable] | None
@@ -41,6 +41,9 @@ class QueueOptions(EnqueueOptions, UniqueOptions, total=False):
     unless it is given as ok_to_fail(…)."""
     workflow: HasId | UUID | str | None
     """The job becomes part of this workflow or batch; or, if this is a job, of the one that it is part of."""
+
+
+_OPTIONS = Options("JobQueue.enqueue()", ("key", "keys", *QueueOptions.__annotations__))
 
 
 class JobQueue:
@@ -52,6 +55,7 @@ class JobQueue:
     that are claimed; by default it consists of the host, the process id and random characters.
     """
 
+    @known_options("JobQueue()")
     def __init__(
         self,
         database: Source | Database | None = None,
@@ -59,20 +63,16 @@ class JobQueue:
         *,
         schema: str | None = None,
         payload_limit: int = PAYLOAD_LIMIT,
-        pool_size: int = 10,
-        connect_timeout: Duration | None = None,
-        statement_timeout: Duration | None = None,
+        connections: Connections | None = None,
     ) -> None:
         redact_own_log()
         self.worker_id = text_within(worker_id or worker_name(), 100, "worker_id")
         self.payload_limit = payload_limit
         if not isinstance(database, Database):
-            database = Database(
-                database, schema, pool_size, connect_timeout=connect_timeout, statement_timeout=statement_timeout
-            )
+            database = Database(database, schema, check_connections(connections))
         self._database = database
 
-    # Enqueueing. The options are those of EnqueueOptions and UniqueOptions; unique=["…"] names keys of `data`.
+    # Enqueueing. The options are those of QueueOptions; unique=Once("…") names keys of `data`.
 
     def enqueue(
         self,
@@ -123,17 +123,15 @@ class JobQueue:
         return [each.id for several in await self._database.arun_together(queries) for each in several]
 
     def _one(self, job_type: str, data: Json, key: str | None, given: QueueOptions) -> Query[builtins.list[Enqueued]]:
-        after, workflow = _wanted(given)
-        rule, options = split_options(given)
-        return enqueueing.enqueue(job_type, data, key, self.payload_limit, rule, None, after, workflow, **options)
+        after, workflow, options = _separated(given)
+        return enqueueing.enqueue(job_type, data, key, self.payload_limit, None, after, workflow, **options)
 
     def _many(
         self, job_type: str, data: Iterable[Json], keys: Iterable[str | None] | None, given: QueueOptions
     ) -> builtins.list[Query[builtins.list[Enqueued]]]:
-        after, workflow = _wanted(given)
-        rule, options = split_options(given)
+        after, workflow, options = _separated(given)
         return enqueueing.enqueue_many(
-            job_type, data, keys, self.payload_limit, rule, after=after, workflow=workflow, **options
+            job_type, data, keys, self.payload_limit, after=after, workflow=workflow, **options
         )
 
     # Working
@@ -362,8 +360,9 @@ def _prune(status: str, older_than: Duration, batch_size: int) -> Generator[Quer
             return total
 
 
-def _wanted(given: QueueOptions) -> tuple[builtins.list[After], UUID | None]:
-    """What a job waits for, and what it is part of; removed from the options."""
+def _separated(given: QueueOptions) -> tuple[builtins.list[After], UUID | None, EnqueueOptions]:
+    """What a job waits for, what it is part of, and the other options."""
+    _OPTIONS.check(given)
     workflow = given.pop("workflow", None)
     after = combined(waits_for(given.pop("after", None)))
-    return after, None if workflow is None else id_of(workflow, "workflow")
+    return after, None if workflow is None else id_of(workflow, "workflow"), cast(EnqueueOptions, given)

@@ -5,7 +5,6 @@ A file is valid once its row in the database has a size. What a crash leaves beh
 swept. Credentials and endpoints come from fsspec's configuration or the environment, never from the row.
 """
 
-import logging
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -14,8 +13,7 @@ from typing import Any, BinaryIO
 from uuid import UUID
 
 from treadle.words.errors import InvalidArgument, StoredNotFound, StoreMissing, shown
-
-log = logging.getLogger("treadle")
+from treadle.words.own_log import log
 
 
 def check_place(url: str) -> str:

@@ -80,7 +80,7 @@ def _part(file: BinaryIO) -> bytes:
 def _check_size(size: int, limit: int) -> None:
     if size > limit:
         raise InvalidArgument(
-            f"at most {limit:,} bytes can be stored, got {size:,} or more; raise store_limit, "
+            f"at most {limit:,} bytes can be stored, got {size:,} or more; raise the limit of the store, "
             "or store it elsewhere and send its URL"
         )
 

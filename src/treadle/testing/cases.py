@@ -5,8 +5,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, ClassVar
 
-from treadle.app import Treadle
 from treadle.app.load import load_app
+from treadle.app.treadle import Treadle
 from treadle.db.database import Source
 from treadle.testing.harness import Harness
 from treadle.testing.sessions import Sessions

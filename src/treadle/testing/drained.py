@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from treadle.app.listeners import Listeners
+from treadle.jobs.listeners import Listeners
 from treadle.words import events
 from treadle.words.errors import TreadleError
 

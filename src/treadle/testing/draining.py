@@ -13,14 +13,14 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID, uuid4
 
-from treadle.app import Treadle
-from treadle.app.function import JobFunction
+from treadle.app.treadle import Treadle
 from treadle.attempt.job import Job
 from treadle.db.queries import limits as limit_queries
 from treadle.db.queries import schedules as schedule_queries
 from treadle.db.queries import worker as worker_queries
 from treadle.db.query import Query, Result
 from treadle.db.reconnecting import DatabaseUnavailable, ReconnectingConnection
+from treadle.jobs.function import JobFunction
 from treadle.testing.calling_thread import CallingThread
 from treadle.testing.clock import Clock
 from treadle.testing.drained import Drained, Tally
@@ -92,10 +92,10 @@ class CallingExecutor(Executor):
     """Runs sync functions on the thread that called drain(); for adrain(), on another one, as a worker does."""
 
     def __init__(self, app: Treadle, slots: JobSlots, caller: CallingThread | None) -> None:
-        super().__init__(app, 1, 1, slots)
+        super().__init__(app.workload, 1, 1, slots)
         self.errors: dict[UUID, BaseException] = {}
-        self._middlewares = copy.copy(app.backend.middlewares)
-        self._middlewares.outer = [self._note_error, *app.backend.middlewares.outer]
+        self._middlewares = copy.copy(self._middlewares)
+        self._middlewares.outer = [self._note_error, *self._middlewares.outer]
         self._threads = caller or self._threads
 
     async def _note_error(self, job: Job, call_next: Callable[[], Awaitable[Any]]) -> Any:

@@ -8,12 +8,12 @@ from contextvars import copy_context
 from datetime import datetime
 from typing import Any
 
-from treadle.app import Treadle
-from treadle.app.function import JobFunction
+from treadle.app.treadle import Treadle
 from treadle.attempt.job import on_event_loop
 from treadle.db.database import Source
 from treadle.db.queries import jobs as job_queries
 from treadle.db.query import Query, Result
+from treadle.jobs.function import JobFunction
 from treadle.testing.calling_thread import CallingThread, LoopThread
 from treadle.testing.clock import Clock, ahead, between
 from treadle.testing.databases import Emptied, prepare

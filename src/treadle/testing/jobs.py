@@ -2,19 +2,19 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import uuid4
 
 from pydantic_core import from_json, to_json
 
-from treadle.app.function import JobFunction
 from treadle.attempt.attempt import Attempt, running_attempt
 from treadle.attempt.environment import Environment
 from treadle.attempt.job import Job
 from treadle.db.database import AsyncTransaction, Database, Source, Transaction
 from treadle.db.query import Query, Result, Rows, statement
+from treadle.jobs.function import JobFunction
 from treadle.words.claim import Claim
 from treadle.words.errors import InvalidArgument
 from treadle.words.naming import SCHEMA
@@ -176,11 +176,13 @@ class _Nowhere(Database):
     async def arun_in(self, transaction: AsyncTransaction, query: Query[Result]) -> Result:
         return query.read(self._rows(query))
 
-    @contextmanager
-    def _taken(self) -> Iterator[Any]:
+    def transaction(self) -> AbstractContextManager[Transaction]:
         self._require_connection()
-        with super()._taken() as connection:
-            yield connection
+        return super().transaction()
+
+    def atransaction(self) -> AbstractAsyncContextManager[AsyncTransaction]:
+        self._require_connection()
+        return super().atransaction()
 
     def _require_connection(self) -> None:
         if not self._has_connection:

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from treadle.app import Treadle
-from treadle.app.function import JobFunction
+from treadle.app.treadle import Treadle
+from treadle.jobs.function import JobFunction
 from treadle.words.duration import duration
 from treadle.words.errors import InvalidArgument, TreadleError, UnknownJobType, shown
 from treadle.words.job import JobRow

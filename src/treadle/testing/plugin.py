@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from treadle.app import Treadle
+    from treadle.app.treadle import Treadle
     from treadle.testing.harness import Harness
     from treadle.testing.sessions import Sessions
 

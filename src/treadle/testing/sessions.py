@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import ClassVar
 
-from treadle.app import Treadle
+from treadle.app.treadle import Treadle
 from treadle.db.database import Source
 from treadle.testing.databases import own_database
 from treadle.testing.harness import Harness, Stage, rolled_back

@@ -4,7 +4,6 @@ The thread runs while a caller waits, and LINGER_SECONDS longer. Notifications a
 """
 
 import contextlib
-import logging
 import os
 import threading
 import time
@@ -16,8 +15,7 @@ from uuid import UUID
 from treadle.db.database import Database
 from treadle.db.queries import snapshots as snapshot_queries
 from treadle.db.queries import worker as worker_queries
-
-log = logging.getLogger("treadle")
+from treadle.words.own_log import log
 
 POLL_SECONDS = 0.5
 LINGER_SECONDS = 5.0

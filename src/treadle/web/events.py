@@ -3,7 +3,6 @@
 There is no authentication here: the application that mounts this must provide it.
 """
 
-import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from uuid import UUID
@@ -13,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from treadle.app import Treadle
+from treadle.app.treadle import Treadle
 from treadle.db.database import DatabaseError
 from treadle.db.queries import events as event_queries
 from treadle.db.queries import snapshots as snapshot_queries
@@ -23,9 +22,8 @@ from treadle.web.frames import end_frame, event_frame, progress_frame
 from treadle.web.stream import HEADERS, EventStream
 from treadle.words.errors import InvalidArgument, JobNotFound, TreadleError
 from treadle.words.masking import masked
+from treadle.words.own_log import log
 from treadle.words.record import RecordedEvent
-
-log = logging.getLogger("treadle")
 
 
 def events_app(app: Treadle) -> Starlette:

@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 from uuid import UUID
 
@@ -21,7 +22,7 @@ def get_job_facts(job_id: UUID) -> Query[Facts]:
             raise JobNotFound(job_id)
         return _facts(rows[0])
 
-    return Query(statement("get_job_facts"), {"id": job_id}, read)
+    return Query(_statement("get_job_facts", "job"), {"id": job_id}, read)
 
 
 def get_schedule_facts(name: str) -> Query[ScheduleFacts]:
@@ -30,7 +31,21 @@ def get_schedule_facts(name: str) -> Query[ScheduleFacts]:
             raise UnknownSchedule(name)
         return _schedule_facts(rows[0])
 
-    return Query(statement("get_schedule_facts"), {"name": schedule_name(name)}, read)
+    return Query(_statement("get_schedule_facts", "schedule"), {"name": schedule_name(name)}, read)
+
+
+@cache
+def _statement(name: str, subject: str) -> str:
+    """With the parts that both queries have, about this subject."""
+    text = statement(name)
+    parts = {
+        "pauses_of": statement("pauses_of"),
+        "live_workers": statement("live_workers"),
+        "last_worker": statement("last_worker"),
+    }
+    for part, sql in parts.items():
+        text = text.replace(f"(/* {part}.sql */)", f"({sql})".replace("job.", f"{subject}."))
+    return text
 
 
 def _schedule_facts(row: tuple[Any, ...]) -> ScheduleFacts:

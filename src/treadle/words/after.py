@@ -92,25 +92,29 @@ def waits_for(given: Waitable | Iterable[Waitable] | None) -> list[After]:
 
 
 def combined(jobs: Sequence[After]) -> list[After]:
-    """One for each job, with everything that was said about it."""
-    found: dict[UUID, After] = {}
+    """One for each job, with everything that was said about it. `[job, ok_to_fail(job)]` says that it may not fail."""
+    by_job: dict[UUID, list[After]] = {}
     for each in jobs:
-        known = found.get(each.id)
-        if known is None:
-            found[each.id] = each
-            continue
-        if known.arguments and each.arguments and known.nth != each.nth:
-            raise InvalidArgument(f"the result of job {each.id} is used as an argument, and in a list: use it once")
-        found[each.id] = After(
-            each.id,
-            known.ok_to_fail or each.ok_to_fail,
-            known.arguments + each.arguments,
-            known.nth if known.arguments else each.nth,
-            known.if_failed or each.if_failed,
-        )
-        if found[each.id].if_failed and (found[each.id].ok_to_fail or found[each.id].arguments):
-            raise InvalidArgument(f"if_failed({each.id}) cannot be used with ok_to_fail() or with its result")
-    return list(found.values())
+        by_job.setdefault(each.id, []).append(each)
+    return [_combined(each) for each in by_job.values()]
+
+
+def _combined(given: list[After]) -> After:
+    job = given[0].id
+    used = [each for each in given if each.arguments]
+    said = [each for each in given if not each.arguments]
+    if len({each.nth for each in used}) > 1:
+        raise InvalidArgument(f"the result of job {job} is used as an argument, and in a list: use it once")
+    ok_to_fail = may_fail([each.ok_to_fail for each in said])
+    if any(each.if_failed for each in given) and (used or not all(each.if_failed for each in said)):
+        raise InvalidArgument(f"if_failed({job}) cannot be used with another way to wait for it, nor with its result")
+    arguments = tuple(name for each in used for name in each.arguments)
+    return After(job, ok_to_fail, arguments, used[0].nth if used else None, any(each.if_failed for each in said))
+
+
+def may_fail(said: Sequence[bool]) -> bool:
+    """What holds if it was said more than once whether a job may also fail: the strictest."""
+    return bool(said) and all(said)
 
 
 def _one(given: Any) -> After:

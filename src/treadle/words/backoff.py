@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 from treadle.words.duration import Duration, duration
 from treadle.words.errors import InvalidArgument
+from treadle.words.options import checked_value
 
 
+@checked_value
 @dataclass(frozen=True)
 class Backoff:
     """Exponential: `first`, multiplied by `factor` after each further attempt, at most `limit`.

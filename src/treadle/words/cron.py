@@ -32,7 +32,7 @@ _LARGEST_STEPS = {"second": 60, "minute": 60, "hour": 24, "day-of-month": 31, "m
 _ANY_DATE = datetime(2000, 1, 1)
 
 
-class Cron:
+class ParsedCron:
     """A parsed cron expression, on local time without a zone."""
 
     def __init__(self, search: "CronSim", hour: str) -> None:
@@ -46,7 +46,7 @@ class Cron:
 
 
 @lru_cache(4096)  # 10 MB if full
-def cron_expression(expression: str) -> Cron:
+def cron_expression(expression: str) -> ParsedCron:
     """The parsed expression. Raises InvalidArgument if it is wrong or matches no date."""
     from cronsim import CronSim, CronSimError
 
@@ -58,7 +58,7 @@ def cron_expression(expression: str) -> Cron:
         )
     named = dict(zip(list(_FIELDS)[-len(fields) :], fields, strict=True))
     try:
-        cron = Cron(CronSim(" ".join(fields), _ANY_DATE), named["hour"])
+        cron = ParsedCron(CronSim(" ".join(fields), _ANY_DATE), named["hour"])
     except CronSimError as error:
         for name, field in named.items():
             _check_field(name, field, expression)

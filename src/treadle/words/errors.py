@@ -201,8 +201,8 @@ class StoredNotFound(TreadleError, LookupError):
 
     def __init__(self, stored_id: UUID, why: str = "it was removed because no job used it") -> None:
         super().__init__(
-            f"stored value {stored_id} does not exist: {why}; store it again, or raise store_grace if more time passes "
-            "between storing and enqueueing"
+            f"stored value {stored_id} does not exist: {why}; store it again, or raise the grace of the store if more "
+            "time passes between storing and enqueueing"
         )
         self.stored_id = stored_id
 

@@ -1,4 +1,4 @@
-"""How many jobs may run at once, start per period, or wait: `limit`, `rate`, `max_pending` and `fair_by`."""
+"""How many jobs may run at once, start per period, or wait: the options `limits` and `fair_by`."""
 
 import hashlib
 import json
@@ -12,6 +12,7 @@ from treadle.words.duration import Duration, duration
 from treadle.words.errors import InvalidArgument
 from treadle.words.json import Json
 from treadle.words.naming import int_within, text_within
+from treadle.words.options import checked_value
 
 Per: TypeAlias = str | Callable[..., object]
 
@@ -22,6 +23,7 @@ MOST_PENDING = 10_000_000
 LONGEST_PART, LONGEST_PARTITION = 200, 500
 
 
+@checked_value
 @dataclass(frozen=True)
 class Limit:
     """How many jobs may run at once, on all workers together."""
@@ -37,6 +39,7 @@ class Limit:
         _check(self.per, self.name)
 
 
+@checked_value
 @dataclass(frozen=True)
 class Rate:
     """How many jobs may start per period, on all workers together."""
@@ -63,6 +66,7 @@ class Rate:
         _check(self.per, self.name)
 
 
+@checked_value
 @dataclass(frozen=True)
 class MaxPending:
     """How many jobs may wait to be run."""
@@ -79,7 +83,7 @@ class MaxPending:
     """Job types that give the same name have the limit together. By default, each type has its own."""
 
     def __post_init__(self) -> None:
-        int_within(self.amount, 0, MOST_PENDING, "max_pending")
+        int_within(self.amount, 0, MOST_PENDING, "MaxPending")
         if self.when_full not in ("refuse", "drop"):
             raise InvalidArgument(f'when_full must be "refuse" or "drop", got {self.when_full!r}')
         if self.wait is not None:
@@ -109,10 +113,6 @@ class LimitDeclaration(NamedTuple):
         return hashlib.sha256(repr(tuple(self)).encode()).hexdigest()
 
 
-# How many of a hundred claims begin with jobs that have waited for long: see Treadle(aging=…).
-AGING_SHARE = 10
-
-
 class TypeSettings(NamedTuple):
     """How claims choose among the jobs of a type, as code declares it. Those of the empty type are for all jobs."""
 
@@ -133,19 +133,6 @@ class TypeSettings(NamedTuple):
 def fair_settings(fair_by: Per, name: str, aliases: Iterable[str]) -> list[TypeSettings]:
     """The values of an argument take turns."""
     return [TypeSettings(each, part_name(fair_by), name) for each in (name, *aliases)]
-
-
-def general_settings(fair_types: bool, aging: Duration | None) -> list[TypeSettings]:
-    """Whether job types take turns, and after which time jobs get a share of the claims, whatever their priority."""
-    found = TypeSettings("")
-    if fair_types:
-        found = found._replace(fair_by="", weights_of="")
-    if aging is not None:
-        seconds = duration(aging, "aging").total_seconds()
-        if not seconds:
-            raise InvalidArgument(f"aging must be longer than 0 s, got {aging!r}")
-        found = found._replace(aging_seconds=seconds, aging_share=AGING_SHARE)
-    return [] if found == TypeSettings("") else [found]
 
 
 class LimitTargets(NamedTuple):
@@ -188,18 +175,13 @@ def declared_limit(given: AnyLimit, subject: str) -> LimitDeclaration:
     return LimitDeclaration(name, "rate", part, given.amount, duration(given.period).total_seconds(), burst)
 
 
-def check_limits(given: Any, kind: type[AnyLimit], option: str) -> list[AnyLimit]:
-    several: Sequence[Any] = given if isinstance(given, list | tuple) else [] if given is None else [given]
+def check_limits(given: object) -> tuple[AnyLimit, ...]:
+    """The option: one limit, or several of them."""
+    several = given if isinstance(given, list | tuple) else () if given is None else (given,)
     for each in several:
-        if not isinstance(each, kind):
-            raise InvalidArgument(f"{option} must be a {kind.__name__}(…), or a list of them, got {each!r}")
-    return list(several)
-
-
-def check_max_pending(given: Any) -> list[AnyLimit]:
-    if isinstance(given, int) and not isinstance(given, bool):
-        given = MaxPending(given)
-    return check_limits(given, MaxPending, "max_pending")
+        if not isinstance(each, Limit | Rate | MaxPending):
+            raise InvalidArgument(f"limits must be Limit(…), Rate(…) or MaxPending(…), or a list of them, got {each!r}")
+    return tuple(several)
 
 
 def part_name(per: Per) -> str:

@@ -2,18 +2,15 @@
 
 import hashlib
 from datetime import datetime, timedelta
-from typing import Literal, NamedTuple, TypeAlias, get_args
+from typing import NamedTuple
 from uuid import UUID
 
-from treadle.words.errors import InvalidArgument, shown
+from treadle.words.priority import Priority
+from treadle.words.times import MISSED_LIMIT, Missed, Overlap
 from treadle.words.timetable import Timetable
-
-Missed: TypeAlias = Literal["skip", "latest", "all"]
-Overlap: TypeAlias = Literal["allow", "skip", "wait"]
 
 # A time is missed if its job could not be enqueued within this time.
 MISSED_AFTER = timedelta(minutes=1)
-MISSED_LIMIT = 100
 # How many missed times are noted at most.
 NOTED = 100
 
@@ -25,19 +22,19 @@ class Declaration(NamedTuple):
     job_type: str
     data: str
     expression: str
-    timezone: str
-    clocks_forward: str
-    clocks_back: str
-    priority: int
-    queue: str
-    max_attempts: int
-    key: str | None
-    missed: Missed
-    missed_limit: int
-    overlap: Overlap
-    jitter: timedelta
-    starts_at: datetime | None
-    ends_at: datetime | None
+    timezone: str = "UTC"
+    clocks_forward: str = "run_late"
+    clocks_back: str = "run_once"
+    priority: int = Priority.DISCOVERED
+    queue: str = "default"
+    max_attempts: int = 3
+    key: str | None = None
+    missed: Missed = "latest"
+    missed_limit: int = MISSED_LIMIT
+    overlap: Overlap = "allow"
+    jitter: timedelta = timedelta()
+    starts_at: datetime | None = None
+    ends_at: datetime | None = None
 
     @property
     def digest(self) -> str:
@@ -122,13 +119,6 @@ def plan(due: DueSchedule) -> Plan:
     if following is not None and due.ends_at is not None and following > due.ends_at:
         following = None
     return Plan(times, missed, following)
-
-
-def choice(value: str, allowed: object, name: str) -> str:
-    names = get_args(allowed)
-    if value not in names:
-        raise InvalidArgument(f"{name} must be {', '.join(names[:-1])} or {names[-1]}, got {shown(value)}")
-    return value
 
 
 def _latest(table: Timetable, begin: datetime, until: datetime, count: int) -> list[datetime]:

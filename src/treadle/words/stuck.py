@@ -128,7 +128,7 @@ def unblock(*processes: tuple[Stuck, str | None, int | None]) -> str:
             "An async handler must not block: declare it with def, so that it runs in a thread, or with process=True"
         )
     if blocked:
-        said.append("With @app.job(deadline=…), the supervisor replaces a process that blocks for longer")
+        said.append('With @app.job(timeout=("25s", "30s")), the supervisor replaces a process that blocks for longer')
     it, its = _it(processes, "the process", "the processes"), _it(processes, "its", "their")
     said.append(f"To replace {it}{_commands('kill -9', processes)}; {its} jobs run again")
     return ". ".join(said)

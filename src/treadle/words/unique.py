@@ -1,50 +1,24 @@
-"""Which calls are the same job, and what becomes of the second one: the options `unique`, `debounce` and `throttle`."""
+"""Which calls are the same job, and what becomes of the second one: the option `unique`."""
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict
+from typing import Any, Literal, NamedTuple, TypeAlias
 from uuid import UUID
 
 from treadle.words.duration import Duration, duration
 from treadle.words.errors import InvalidArgument
 from treadle.words.json import Json
-from treadle.words.naming import text_within
+from treadle.words.naming import int_within, text_within
+from treadle.words.options import checked_value
 
-Unique: TypeAlias = str | bool | Sequence[str]
-While: TypeAlias = Literal["pending", "unfinished"]
 OnConflict: TypeAlias = Literal["keep", "replace", "reschedule", "prioritize", "raise"]
 
 CHANGES = ("replace", "reschedule", "prioritize")
 ON_CONFLICT = ("keep", *CHANGES, "raise")
 MOST_PER_PERIOD = 1000
-
-_THROTTLE = re.compile(r"\s*(\d+)\s+per\s+(.+?)\s*")
-
-
-class UniqueOptions(TypedDict, total=False):
-    """Options that decide whether a call adds a job."""
-
-    unique: Unique | None
-    """Which calls are the same: those with this text, with True those with the same arguments, with a list of names
-    those with the same values of these arguments. While there is such a job, no other is added."""
-    while_: While
-    """How long: until the job is finished ("unfinished", the default), or until a worker claims it ("pending")."""
-    unique_for: Duration | None
-    """Instead of while_: for this long after the job was enqueued, whatever has become of it."""
-    on_conflict: OnConflict | Sequence[OnConflict]
-    """What happens to the job that exists: "keep" (the default) changes nothing; "replace" gives it the new arguments,
-    "reschedule" the new time, "prioritize" the new priority if that is higher. A job that has been claimed is not
-    changed. "raise" raises DuplicateJob."""
-    debounce: Duration | None
-    """The job is due this long after the last call, and gets the arguments of that call."""
-    debounce_limit: Duration | None
-    """But not later than this long after the first call."""
-    throttle: str | None
-    """At most so many jobs per period, such as "1 per 5m". Further calls return the latest job."""
 
 
 class Enqueued(NamedTuple):
@@ -55,100 +29,186 @@ class Enqueued(NamedTuple):
     is_changed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class UniqueRule:
-    """UniqueOptions after the checks."""
+@dataclass(frozen=True, init=False)
+class _Unique:
+    """Which calls of a job type are the same: those with the same values of these arguments, or of all of them if none
+    is named; or, with `key`, those with the same text."""
 
-    unique: Unique
-    pending: bool = False
-    period: timedelta | None = None
-    per_period: int = 1
-    changes: tuple[str, ...] = ()
-    raises: bool = False
-    delay: timedelta | None = None
-    """Of debounce: instead of the job's own delay."""
-    latest: timedelta | None = None
+    arguments: tuple[str, ...]
+    key: str | None
+
+    def _set(self, arguments: Sequence[str], key: str | None, **others: Any) -> None:
+        if arguments and key is not None:
+            raise InvalidArgument(
+                f"give either names of arguments or key, got {', '.join(map(repr, arguments))} and key"
+            )
+        for name in arguments:
+            if not isinstance(name, str):
+                raise InvalidArgument(f"{type(self).__name__} takes names of arguments, got {name!r}")
+        if key is not None:
+            text_within(key, 200, "key")
+        for name, value in {"arguments": tuple(arguments), "key": key, **others}.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def delay(self) -> timedelta | None:
+        """Instead of the job's own delay."""
+        return None
+
+    @property
+    def raises(self) -> bool:
+        """Whether DuplicateJob is raised if there is such a job."""
+        return False
 
     def key_of(self, payload: str, defaults: Mapping[str, Json]) -> str:
         """The unique key of a job with this payload."""
-        if isinstance(self.unique, str):
-            return self.unique
+        if self.key is not None:
+            return self.key
         given = json.loads(payload)
         if isinstance(given, dict):
             given = {**defaults, **given}
-        names = argument_names(self.unique)
-        if names and not isinstance(given, dict):
-            raise InvalidArgument(f"unique names {', '.join(names)}, but the payload is not an object")
-        chosen = {name: given.get(name) for name in names} if names else given
+        elif self.arguments:
+            raise InvalidArgument(f"unique names {', '.join(self.arguments)}, but the payload is not an object")
+        chosen = {name: given.get(name) for name in self.arguments} if self.arguments else given
         # A digest: whoever may read unique keys may not read payloads.
         text = json.dumps(chosen, sort_keys=True, separators=(",", ":"))
         return f"arguments:{hashlib.sha256(text.encode()).hexdigest()[:40]}"
 
-
-def unique_rule(options: UniqueOptions) -> UniqueRule | None:
-    """Check the options; None if every call adds a job. unique=None switches off what the function declares."""
-    if "unique" in options and (options["unique"] is None or options["unique"] is False):
-        return None
-    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
-    if not given:
-        return None
-    for one, other in (
-        ("debounce", "throttle"),
-        ("debounce", "unique_for"),
-        ("debounce", "while_"),
-        ("debounce", "on_conflict"),
-        ("throttle", "unique_for"),
-        ("throttle", "while_"),
-        ("unique_for", "while_"),
-    ):
-        if one in given and other in given:
-            raise InvalidArgument(f"{one} cannot be used with {other}")
-    if "debounce_limit" in given and "debounce" not in given:
-        raise InvalidArgument("debounce_limit needs debounce")
-    if "unique" not in given and not given.keys() & {"debounce", "throttle"}:
-        raise InvalidArgument(f"{next(iter(given))} needs unique, which says which calls are the same")
-    unique = _checked(given.get("unique", True))
-
-    if "debounce" in given:
-        delay = _positive(given["debounce"], "debounce")
-        latest = _positive(given["debounce_limit"], "debounce_limit") if "debounce_limit" in given else None
-        if latest is not None and latest < delay:
-            raise InvalidArgument(f"debounce_limit must not be shorter than debounce, got {given['debounce_limit']!r}")
-        return UniqueRule(unique, pending=True, changes=("replace", "reschedule"), delay=delay, latest=latest)
-
-    actions = _actions(given.get("on_conflict", "keep"))
-    changes = tuple(each for each in actions if each in CHANGES)
-    raises = "raise" in actions
-    if "throttle" in given or "unique_for" in given:
-        if changes:
-            raise InvalidArgument(
-                f"on_conflict={changes[0]!r} cannot be used with a period: the job of that period may be finished"
-            )
-        per_period, period, name = 1, given.get("unique_for"), "unique_for"
-        if "throttle" in given:
-            per_period, period = _throttle(given["throttle"])
-            name = "the period of throttle"
-        return UniqueRule(unique, period=_positive(period, name), per_period=per_period, raises=raises)
-
-    pending = given.get("while_", "unfinished")
-    if pending not in ("pending", "unfinished"):
-        raise InvalidArgument(f'while_ must be "pending" or "unfinished", got {pending!r}')
-    return UniqueRule(unique, pending=pending == "pending", changes=changes, raises=raises)
+    def options(self) -> dict[str, Any]:
+        """As enqueue_with_options() reads them."""
+        return {"all_or_none": self.raises}
 
 
-def argument_names(unique: object) -> Sequence[str]:
-    """The arguments that the option names."""
-    return () if isinstance(unique, str | bool) or not isinstance(unique, Sequence) else unique
+@checked_value
+@dataclass(frozen=True, init=False)
+class Once(_Unique):
+    """While such a job is unfinished, no other is added: `Once("user")` for the same user, `Once()` for the same
+    arguments, `Once(key="import")` for all calls with this text.
+
+    With `while_pending`, only until a worker claims the job. With `per`, for this long after it was enqueued instead,
+    even if it has finished.
+
+    `on_conflict` says what happens to the job that exists: "keep" (the default) changes nothing; "replace" gives it
+    the new arguments, "reschedule" the new time, "prioritize" the new priority if that is higher. A job that has been
+    claimed is not changed. "raise" raises DuplicateJob.
+    """
+
+    while_pending: bool
+    per: timedelta | None
+    on_conflict: tuple[str, ...]
+
+    def __init__(
+        self,
+        *arguments: str,
+        key: str | None = None,
+        while_pending: bool = False,
+        per: Duration | None = None,
+        on_conflict: OnConflict | Sequence[OnConflict] = "keep",
+    ) -> None:
+        actions = _actions(on_conflict)
+        if per is not None:
+            if while_pending:
+                raise InvalidArgument("give either while_pending or per: both say how long the job is the only one")
+            if actions not in (("keep",), ("raise",)):
+                raise InvalidArgument(
+                    f"on_conflict={actions[0]!r} cannot be used with per: the job of that period may be finished"
+                )
+        self._set(
+            arguments,
+            key,
+            while_pending=bool(while_pending),
+            per=None if per is None else _positive(per, "per"),
+            on_conflict=actions,
+        )
+
+    @property
+    def raises(self) -> bool:
+        return "raise" in self.on_conflict
+
+    def options(self) -> dict[str, Any]:
+        return {
+            "unique_while": "pending" if self.while_pending else None,
+            "period": self.per,
+            "per_period": 1,
+            "on_conflict": [each for each in self.on_conflict if each in CHANGES],
+            "all_or_none": self.raises,
+        }
 
 
-def _checked(unique: Any) -> Unique:
-    if unique is True:
-        return True
-    if isinstance(unique, str):
-        return text_within(unique, 200, "unique")
-    if isinstance(unique, list | tuple) and unique and all(isinstance(name, str) for name in unique):
-        return tuple(unique)
-    raise InvalidArgument(f"unique must be a text, True, or a list of names of arguments, got {unique!r}")
+@checked_value
+@dataclass(frozen=True, init=False)
+class Debounce(_Unique):
+    """The job is due `wait` after the last of such calls, and gets the arguments of that call: `Debounce("30s",
+    "product", at_most="5m")`. It is due not later than `at_most` after the first call."""
+
+    wait: timedelta
+    at_most: timedelta | None
+
+    def __init__(
+        self, wait: Duration, /, *arguments: str, key: str | None = None, at_most: Duration | None = None
+    ) -> None:
+        waits = _positive(wait, "Debounce")
+        latest = None if at_most is None else _positive(at_most, "at_most")
+        if latest is not None and latest < waits:
+            raise InvalidArgument(f"at_most must not be shorter than Debounce({wait!r}), got {at_most!r}")
+        self._set(arguments, key, wait=waits, at_most=latest)
+
+    @property
+    def delay(self) -> timedelta:
+        return self.wait
+
+    def options(self) -> dict[str, Any]:
+        changes = ["replace", "reschedule"]
+        return {"unique_while": "pending", "on_conflict": changes, "latest": self.at_most, "all_or_none": False}
+
+
+@checked_value
+@dataclass(frozen=True, init=False)
+class Throttle(_Unique):
+    """At most `amount` of such jobs are enqueued per period: `Throttle(1, "5m", "user")`. Further calls return the
+    latest job, or raise DuplicateJob with on_conflict="raise"."""
+
+    amount: int
+    period: timedelta
+    on_conflict: tuple[str, ...]
+
+    def __init__(
+        self,
+        amount: int,
+        period: Duration,
+        /,
+        *arguments: str,
+        key: str | None = None,
+        on_conflict: Literal["keep", "raise"] = "keep",
+    ) -> None:
+        int_within(amount, 1, MOST_PER_PERIOD, "Throttle")
+        if on_conflict not in ("keep", "raise"):
+            raise InvalidArgument(f'on_conflict of Throttle must be "keep" or "raise", got {on_conflict!r}')
+        self._set(
+            arguments,
+            key,
+            amount=amount,
+            period=_positive(period, "the period of Throttle"),
+            on_conflict=(on_conflict,),
+        )
+
+    @property
+    def raises(self) -> bool:
+        return "raise" in self.on_conflict
+
+    def options(self) -> dict[str, Any]:
+        return {"period": self.period, "per_period": self.amount, "on_conflict": [], "all_or_none": self.raises}
+
+
+Unique: TypeAlias = Once | Debounce | Throttle
+
+
+def check_unique(given: object) -> Unique | None:
+    """The option. None: every call adds a job."""
+    if given is None or isinstance(given, Once | Debounce | Throttle):
+        return given
+    text = f"Once(key={given!r})" if isinstance(given, str) else 'Once("user")'
+    raise InvalidArgument(f"unique must be Once(…), Debounce(…) or Throttle(…), such as {text}, got {given!r}")
 
 
 def _actions(given: Any) -> tuple[str, ...]:
@@ -160,16 +220,7 @@ def _actions(given: Any) -> tuple[str, ...]:
     return actions
 
 
-def _throttle(given: Any) -> tuple[int, str]:
-    match = _THROTTLE.fullmatch(given) if isinstance(given, str) else None
-    if match is None or not 1 <= int(match[1]) <= MOST_PER_PERIOD:
-        raise InvalidArgument(
-            f'throttle must be a number from 1 to {MOST_PER_PERIOD:,} per period, such as "1 per 5m", got {given!r}'
-        )
-    return int(match[1]), match[2]
-
-
-def _positive(given: Any, name: str) -> timedelta:
+def _positive(given: Duration, name: str) -> timedelta:
     span = duration(given, name)
     if not span:
         raise InvalidArgument(f"{name} must be longer than 0 s, got {given!r}")

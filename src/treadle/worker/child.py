@@ -22,10 +22,10 @@ from types import ModuleType
 from typing import Any
 from uuid import UUID
 
-from treadle.app.function import JobFunction
-from treadle.app.load import load_app
 from treadle.attempt.attempt import Attempt, running_attempt, running_job_fields
 from treadle.attempt.job import job_of
+from treadle.jobs.function import JobFunction
+from treadle.jobs.load import load
 from treadle.words.claim import Claim
 from treadle.words.errors import DatabaseUnreachable
 from treadle.words.outcome import Ending, Interrupt, Outcome
@@ -155,9 +155,9 @@ def _function(order: dict[str, Any], job_type: str) -> JobFunction[..., Any, ...
     """The function of the application, which is loaded as the worker has loaded it: it includes groups and sets up what
     its handlers need. Of a program that no module names, the function that its own module declares."""
     if order["app"] is not None:
-        app = load_app(order["app"])
-        if job_type in app.job_types:
-            return app.function(job_type)
+        functions = load(order["app"]).workload.functions
+        if job_type in functions.job_types:
+            return functions.function(job_type)
     return _find(importlib.import_module(order["module"]), order["name"])
 
 

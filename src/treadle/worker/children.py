@@ -20,9 +20,9 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from treadle.app import Treadle
-from treadle.app.load import spec_of
 from treadle.attempt.progress import ProgressReport
+from treadle.jobs.load import spec_of
+from treadle.jobs.workload import Workload
 from treadle.words.errors import DatabaseUnreachable
 from treadle.words.outcome import Ending, Interrupt, Outcome
 from treadle.words.payload import clean_error
@@ -61,11 +61,10 @@ class Child:
 
 
 class Children:
-    def __init__(self, limit: int, app: Treadle, new_limits: Callable[[], Limits] = lambda: UNLIMITED) -> None:
+    def __init__(self, limit: int, workload: Workload, new_limits: Callable[[], Limits] = lambda: UNLIMITED) -> None:
         """`new_limits` says when a child is replaced."""
-        self._app = app
         self._new_limits = new_limits
-        self._spec = cache(spec_of)  # which looks at all modules
+        self._spec = cache(lambda: spec_of(workload))  # which looks at all modules
         self._threads = ThreadPoolExecutor(limit, thread_name_prefix="treadle-child")
         self._lock = threading.Lock()
         self._idle: list[Child] = []
@@ -118,7 +117,7 @@ class Children:
         started: float | None = None  # timeout and deadline count from the start of the handler, not of the process
         asked_to_stop: float | None = None
         order = {
-            "app": self._spec(self._app),
+            "app": self._spec(),
             "module": running.function.function.__module__,
             "name": running.function.function.__qualname__,
             "claim": [str(running.claim.id), *running.claim[1:]],

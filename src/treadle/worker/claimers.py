@@ -35,9 +35,9 @@ class Claimers(list[Claimer]):
             claimer.stop()
 
     @property
-    def found_nothing_due(self) -> bool:
+    def are_waiting(self) -> bool:
         """Whether all of them wait, and no job was due when they looked."""
-        return all(claimer.found_nothing_due for claimer in self)
+        return all(claimer.is_waiting for claimer in self)
 
     @property
     def claimed_at(self) -> float:

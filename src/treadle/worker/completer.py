@@ -6,13 +6,11 @@ transaction has locked is postponed until the row is free, and the others are wr
 """
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable
 from typing import Any, TypeAlias
 from uuid import UUID
 
-from treadle.app.listeners import Listeners
 from treadle.db.queries import stored as stored_queries
 from treadle.db.queries import worker as worker_queries
 from treadle.db.reconnecting import (
@@ -22,13 +20,13 @@ from treadle.db.reconnecting import (
     StatementCancelled,
     reconnect_delay,
 )
+from treadle.jobs.listeners import Listeners
 from treadle.words import events
 from treadle.words.claim import Claim
 from treadle.words.outcome import Ending, Outcome
+from treadle.words.own_log import log
 from treadle.words.status import Status
 from treadle.worker.recorder import LOCKED_SECONDS, Recorder
-
-log = logging.getLogger("treadle")
 
 # A claim, its outcome, and when the job was started (time.monotonic) or how many seconds ago.
 FinishedJob: TypeAlias = tuple[Claim, Outcome, float]

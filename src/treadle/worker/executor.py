@@ -17,9 +17,9 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from treadle.app import Treadle
 from treadle.attempt.attempt import running_attempt
 from treadle.attempt.job import job_of
+from treadle.jobs.workload import Workload
 from treadle.words.outcome import Ending, Outcome
 from treadle.worker.children import Children
 from treadle.worker.job_slots import JobSlots
@@ -33,15 +33,15 @@ _SUCCESSES = (Ending.COMPLETED, Ending.WRITTEN)
 class Executor:
     def __init__(
         self,
-        app: Treadle,
+        workload: Workload,
         threads: int,
         children: int,
         slots: JobSlots,
         child_limits: Callable[[], Limits] = lambda: UNLIMITED,
     ) -> None:
-        self._middlewares = app.backend.middlewares
+        self._middlewares = workload.middlewares
         self._threads: Threads = _pool(threads)
-        self._children = Children(children, app, child_limits)
+        self._children = Children(children, workload, child_limits)
         self._slots = slots
 
     async def execute(self, running: Running) -> Outcome:

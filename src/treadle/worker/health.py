@@ -4,12 +4,11 @@ request is limited in size and time, there are few connections at once, and each
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import NamedTuple, TypeAlias
 
-log = logging.getLogger("treadle")
+from treadle.words.own_log import log
 
 # How long a client may take to send its request, and to receive the answer.
 CLIENT_SECONDS = 5.0

@@ -9,25 +9,25 @@ import asyncio
 import contextlib
 import gc
 import json
-import logging
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 from treadle.db.queries import worker as worker_queries
+from treadle.db.query import Query
 from treadle.db.reconnecting import DatabaseUnavailable, ReconnectingConnection, RowLocked
 from treadle.words.clock import now
+from treadle.words.own_log import log
 from treadle.worker.job_slots import JobSlots
 from treadle.worker.options import ASLEEP_LEASE, Settings, renew_every
 from treadle.worker.pulse import ASLEEP_CHECK_SECONDS, CHECK_SECONDS, ChildWatch, Kind, PulseWatch, StoppedChild, Stuck
 from treadle.worker.services import within
-
-log = logging.getLogger("treadle")
+from treadle.worker.tasks import Tasks
 
 # At each host of the URL; the minimum of libpq. The first of two hosts may not respond, and the lease is short.
 CONNECT_SECONDS = 2
@@ -35,6 +35,40 @@ CONNECT_SECONDS = 2
 RECOVERIES = 10
 # On a busy machine the keeper of a short-lived worker may still be starting when it has to stop.
 STOP_SECONDS = 15.0
+
+
+class Watched:
+    """A worker whose lease is renewed, and what its row does not say yet."""
+
+    def __init__(self, worker_id: str, slots: JobSlots) -> None:
+        self.worker_id = worker_id
+        self.slots = slots
+        self.asleep = False
+        """Whether it sleeps, as its row says."""
+        self.unreported: set[Callable[[], Query[None]]] = set()
+        """The statements to be sent, below."""
+        self._pulse = PulseWatch(slots)
+        self._children = ChildWatch(slots)
+
+    def check(self, moment: float) -> bool:
+        """Notice when it is stuck, or a child of it is stopped, and when that ends. Returns whether there is news."""
+        before, stopped = self._pulse.stuck, self._children.stopped
+        if is_news := self._pulse.check(moment):
+            _log(self.worker_id, before, self._pulse.stuck, moment)
+            self.unreported.add(self.stuck)
+        if self._children.check(moment):
+            _log_children(self.worker_id, stopped, self._children.stopped)
+            self.unreported.add(self.stopped_children)
+            is_news = True
+        return is_news
+
+    def stuck(self) -> Query[None]:
+        return worker_queries.report_stuck(self.worker_id, *_described(self._pulse.stuck))
+
+    def stopped_children(self) -> Query[None]:
+        moment = now()
+        stopped = [(each.process, each.job, moment - each.since) for each in self._children.stopped]
+        return worker_queries.report_stopped_children(self.worker_id, stopped)
 
 
 class Keeper:
@@ -47,106 +81,71 @@ class Keeper:
         )
         self._lease = lease
         self._crash_limit = crash_limit
-        self.workers: dict[str, JobSlots] = {}
-        """The job slots of each worker whose lease is renewed, by worker id."""
-        self._watches: dict[str, PulseWatch] = {}
-        self._unreported: set[str] = set()
-        self._child_watches: dict[str, ChildWatch] = {}
-        self._unreported_children: set[str] = set()
+        self._workers: dict[str, Watched] = {}
         self._changed = asyncio.Event()
-        self._asleep: set[str] = set()
-        """The workers that sleep, as their rows say."""
 
-    async def run(self) -> None:
-        """Renew the leases, and watch the workers, until cancelled."""
-        await asyncio.gather(self.renew(), self.watch())
+    def add(self, worker_id: str, slots: JobSlots, restarted: bool = False) -> Watched:
+        """Keep the lease of this worker. The one before a keeper that was `restarted` may have reported that the worker
+        is stuck, or that its children were stopped: that is written anew."""
+        worker = self._workers[worker_id] = Watched(worker_id, slots)
+        if restarted:
+            worker.unreported |= {worker.stuck, worker.stopped_children}
+        return worker
 
     async def renew(self) -> None:
         """Renew the leases until cancelled: of workers that sleep, only once. A failed renewal is soon retried."""
         every = renew_every(self._lease)
         while True:
-            workers = {name: slots for name, slots in self.workers.items() if not slots.asleep}
-            asleep = set(self.workers) - set(workers)
+            workers = list(self._workers.values())
+            awake = [each for each in workers if not each.slots.asleep]
+            fell_asleep = [each for each in workers if each not in awake and not each.asleep]
             began = now()
             try:
-                if workers:
-                    await self.connection.run(worker_queries.renew(list(workers), self._lease))
-                if fell_asleep := asleep - self._asleep:
-                    await self.connection.run(worker_queries.renew(list(fell_asleep), ASLEEP_LEASE, asleep=True))
+                if awake:
+                    await self.connection.run(worker_queries.renew(_ids(awake), self._lease))
+                if fell_asleep:
+                    await self.connection.run(worker_queries.renew(_ids(fell_asleep), ASLEEP_LEASE, asleep=True))
             except Exception as error:
                 if not isinstance(error, DatabaseUnavailable):
                     log.exception("the lease could not be renewed; retrying")
                 await asyncio.sleep(every / 10)
                 continue
-            for slots in workers.values():
+            for each in awake:
                 # The time before the statement was sent: the lease certainly lasts from then on.
-                slots.renewed_at = began
-            self._asleep = asleep
-            if any(name in self.workers and not self.workers[name].asleep for name in fell_asleep):
+                each.slots.renewed_at = began
+                each.asleep = False
+            for each in fell_asleep:
+                each.asleep = True
+            if any(each.worker_id in self._workers and not each.slots.asleep for each in fell_asleep):
                 continue  # it woke up, and its renewal may have come before
             self._changed.clear()
-            await self._report()
+            await self.report()
             await within(self._changed.wait(), every - (now() - began))
 
-    def report_again(self, worker_id: str) -> None:
-        """An earlier keeper of this worker may have reported that it is stuck, or that its children were stopped."""
-        self._watches[worker_id] = PulseWatch(self.workers[worker_id])
-        self._unreported.add(worker_id)
-        self._child_watches[worker_id] = ChildWatch(self.workers[worker_id])
-        self._unreported_children.add(worker_id)
-
     async def watch(self) -> None:
-        """Notice when a worker is stuck, or a child of it is stopped, and when that ends. The next renewal, which comes
-        at once, reports it."""
+        """Look at the workers until cancelled. The next renewal, which comes at once if there is news, reports it."""
         while True:
-            await asyncio.sleep(ASLEEP_CHECK_SECONDS if all_asleep(self.workers.values()) else CHECK_SECONDS)
+            asleep = all_asleep([each.slots for each in self._workers.values()])
+            await asyncio.sleep(ASLEEP_CHECK_SECONDS if asleep else CHECK_SECONDS)
             moment = now()
-            for worker_id, slots in list(self.workers.items()):
+            for worker in list(self._workers.values()):
                 try:
-                    self._check(worker_id, slots, moment)
+                    if worker.check(moment):
+                        self._changed.set()
                 except Exception:
-                    log.exception("the processes of worker %s could not be checked", worker_id)
+                    log.exception("the processes of worker %s could not be checked", worker.worker_id)
 
-    def _check(self, worker_id: str, slots: JobSlots, moment: float) -> None:
-        watch = self._watches.setdefault(worker_id, PulseWatch(slots))
-        before = watch.stuck
-        if watch.check(moment):
-            _log(worker_id, before, watch.stuck, moment)
-            self._unreported.add(worker_id)
-            self._changed.set()
-        children = self._child_watches.setdefault(worker_id, ChildWatch(slots))
-        stopped = children.stopped
-        if children.check(moment):
-            _log_children(worker_id, stopped, children.stopped)
-            self._unreported_children.add(worker_id)
-            self._changed.set()
-
-    async def _report(self) -> None:
-        """Write which workers are stuck, if that has changed. If it fails, it is written after the next renewal."""
-        for worker_id in list(self._unreported):
-            self._unreported.discard(worker_id)
-            stuck = self._watches[worker_id].stuck
-            try:
-                await self.connection.run(worker_queries.report_stuck(worker_id, *_described(stuck)))
-            except Exception as error:
-                if not isinstance(error, DatabaseUnavailable | RowLocked):
-                    log.exception("it could not be reported that worker %s is stuck, or no longer is", worker_id)
-                if worker_id in self._watches:
-                    self._unreported.add(worker_id)
-
-        for worker_id in list(self._unreported_children):
-            self._unreported_children.discard(worker_id)
-            stopped, moment = self._child_watches[worker_id].stopped, now()
-            processes, jobs = [each.process for each in stopped], [each.job for each in stopped]
-            seconds = [moment - each.since for each in stopped]
-            try:
-                query = worker_queries.report_stopped_children(worker_id, processes, jobs, seconds)
-                await self.connection.run(query)
-            except Exception as error:
-                if not isinstance(error, DatabaseUnavailable | RowLocked):
-                    log.exception("the stopped child processes of worker %s could not be reported", worker_id)
-                if worker_id in self._child_watches:
-                    self._unreported_children.add(worker_id)
+    async def report(self) -> None:
+        """Write the news of the workers. What could not be written is written after the next renewal."""
+        for worker in list(self._workers.values()):
+            for statement in list(worker.unreported):
+                worker.unreported.discard(statement)  # before it is sent: there may be more news meanwhile
+                try:
+                    await self.connection.run(statement())
+                except Exception as error:
+                    if not isinstance(error, DatabaseUnavailable | RowLocked):
+                        log.exception("it could not be reported that worker %s is stuck, or is not", worker.worker_id)
+                    worker.unreported.add(statement)
 
     async def recover(
         self,
@@ -157,11 +156,7 @@ class Keeper:
         keep: bool = True,
     ) -> list[worker_queries.Recovered]:
         """Give back the jobs of a worker that has ended, and return them. Waits while the database is unavailable."""
-        self.workers.pop(worker_id, None)
-        self._watches.pop(worker_id, None)
-        self._unreported.discard(worker_id)
-        self._child_watches.pop(worker_id, None)
-        self._unreported_children.discard(worker_id)
+        self._workers.pop(worker_id, None)
         await self.connection.persist(worker_queries.announce_leaving(worker_id))
         query = worker_queries.recover_worker(worker_id, reason, crashed, overdue, self._crash_limit, keep)
         recovered = await self.connection.persist(query)
@@ -176,6 +171,10 @@ class Keeper:
 
     async def close(self) -> None:
         await self.connection.close()
+
+
+def _ids(workers: Sequence[Watched]) -> list[str]:
+    return [each.worker_id for each in workers]
 
 
 def all_asleep(workers: Collection[JobSlots]) -> bool:
@@ -233,6 +232,7 @@ class KeeperProcess:
             "lease": chosen.lease.total_seconds(),
             "crash_limit": chosen.crash_limit,
             "parent": os.getpid(),
+            "restarted": False,
         }
 
     async def start(self) -> None:
@@ -292,18 +292,17 @@ async def keep() -> None:
         return
     slots = JobSlots(order["slots_descriptor"], order["slots"])
     keeper = Keeper(order["url"], order["schema"], timedelta(seconds=order["lease"]), order["crash_limit"])
-    keeper.workers[order["worker_id"]] = slots
-    if order.get("restarted"):
-        keeper.report_again(order["worker_id"])
-    renewing = asyncio.create_task(keeper.run())
+    keeper.add(order["worker_id"], slots, order["restarted"])
+    tasks = Tasks()
+    tasks.start(keeper.renew)
+    tasks.start(keeper.watch)
     # The end of the pipe is not enough: a process that the program has forked may keep it open.
     last, orphaned = asyncio.create_task(reader.readline()), asyncio.create_task(_orphaned(order["parent"]))
     await asyncio.wait([last, orphaned], return_when=asyncio.FIRST_COMPLETED)
     clean = last.done() and bool(last.result())
     last.cancel()
     orphaned.cancel()
-    renewing.cancel()
-    await asyncio.gather(renewing, return_exceptions=True)
+    await tasks.cancel()
     crashed = [] if clean else [entry.id for entry in slots.entries() if not entry.process]
     recovery = keeper.recover(order["worker_id"], "its program ended while it ran", crashed, keep=not clean)
     # If the database is unavailable for longer, other workers give the jobs back when the lease has run out.

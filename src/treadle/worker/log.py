@@ -5,11 +5,10 @@ from dataclasses import fields
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from treadle.app.listeners import Listeners
+from treadle.jobs.listeners import Listeners
 from treadle.words import events
 from treadle.words.log_message import shown as shown_value
-
-log = logging.getLogger("treadle")
+from treadle.words.own_log import log
 
 LINES: dict[type[events.Event], tuple[int, str]] = {
     events.JobClaimed: (logging.DEBUG, "job claimed"),

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from treadle.words.log_message import message_of, pairs
+from treadle.words.own_log import log
 
-log = logging.getLogger("treadle")
 # Control characters except tabs and line ends, and those that reverse the direction of the text: names of types and
 # messages of exceptions are not ours, and a terminal would obey them.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")

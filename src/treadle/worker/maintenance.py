@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 
-from treadle.app.listeners import Listeners
 from treadle.db.queries import enqueueing
 from treadle.db.queries import error_groups as group_queries
 from treadle.db.queries import jobs as job_queries
@@ -16,6 +15,7 @@ from treadle.db.queries import stored as stored_queries
 from treadle.db.queries import worker as worker_queries
 from treadle.db.query import Query
 from treadle.db.reconnecting import Outage, ReconnectingConnection, StatementCancelled
+from treadle.jobs.listeners import Listeners
 from treadle.store.places import remove_files
 from treadle.words import events
 from treadle.words.duration import Duration

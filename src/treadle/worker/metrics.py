@@ -31,5 +31,6 @@ class MetricsEndpoint:
 def _open(url: str, schema: str) -> "MetricsPage":
     from treadle.db.database import Database
     from treadle.operations.metrics import MetricsPage
+    from treadle.words.connections import Connections
 
-    return MetricsPage(Database(url, schema, pool_size=1))
+    return MetricsPage(Database(url, schema, Connections(pool_size=1)))

@@ -16,7 +16,6 @@ concurrency <worker>            an operator has changed how many jobs it runs at
 
 import asyncio
 import contextlib
-import logging
 import random
 import time
 from collections.abc import Callable
@@ -25,12 +24,11 @@ from uuid import UUID
 from treadle.db.listener import Listener
 from treadle.db.queries import worker as worker_queries
 from treadle.db.reconnecting import ReconnectingConnection
+from treadle.words.own_log import log
 from treadle.worker.options import ASLEEP_LEASE
 from treadle.worker.peers import Peers
 from treadle.worker.services import Delay, within
 from treadle.worker.sleeper import Sleeper
-
-log = logging.getLogger("treadle")
 
 PROBE_SECONDS = 15.0
 # How long a worker that stops tries to tell the others: they find out anyway.

@@ -87,6 +87,10 @@ def renew_every(lease: timedelta) -> float:
 
 def settings(known: Sequence[str], cores: int, **options: Unpack[WorkerOptions]) -> Settings:
     """The options with their defaults, for an application with these job types."""
+    if not options.keys() <= WorkerOptions.__annotations__.keys():
+        from treadle.words.options import Options  # supervisors and keepers need it only then
+
+        Options("worker()", WorkerOptions.__annotations__).check(options)
     types = options.get("types")
     if isinstance(types, str) or isinstance(options.get("queues"), str):
         raise InvalidArgument("types and queues must be lists of strings")

@@ -1,19 +1,17 @@
 """Turns what a handler returned or raised into an outcome. It uses neither the database nor the event loop."""
 
 import asyncio
-import logging
 from typing import Any
 
-from treadle.app.function import JobFunction
 from treadle.attempt.attempt import Attempt
+from treadle.jobs.function import JobFunction
 from treadle.words.control import Cancel, RateLimited, Retry, Snooze
 from treadle.words.errors import InvalidPayload, JobInterrupted
 from treadle.words.outcome import Ending, Interrupt, Outcome
+from treadle.words.own_log import log
 from treadle.words.payload import clean_error
 from treadle.words.stored import Noted
 from treadle.words.tracebacks import format_traceback, without_our_frames
-
-log = logging.getLogger("treadle")
 
 _DONE = Outcome(Ending.COMPLETED)
 _WRITTEN = Outcome(Ending.WRITTEN)
@@ -71,11 +69,11 @@ def raised(function: JobFunction[..., Any, ..., Any], attempt: Attempt, error: B
     exception = error if trace == raw else None
     policy = function.policy
     if isinstance(error, Retry):
-        delay = policy.backoff.seconds(attempt.claim.attempts) if error.delay is None else error.delay
+        delay = policy.retry.delay(attempt.claim.attempts) if error.delay is None else error.delay
         return Outcome(Ending.RETRY, error=message, traceback=trace, delay=delay, on_purpose=True)
-    if policy.gives_up_on(error):
+    if policy.retry.gives_up_on(error):
         return Outcome(Ending.FAILED, error=message, traceback=trace, exception=exception)
-    delay = policy.backoff.seconds(attempt.claim.attempts)
+    delay = policy.retry.delay(attempt.claim.attempts)
     return Outcome(Ending.RETRY, error=message, traceback=trace, delay=delay, exception=exception)
 
 
@@ -87,7 +85,7 @@ def stopped(function: JobFunction[..., Any, ..., Any], attempt: Attempt) -> Outc
             return Outcome(Ending.RELEASED)
         case Interrupt.TIMEOUT:
             error = f"timed out after {function.policy.timeout or function.policy.deadline:g} seconds"
-            return Outcome(Ending.RETRY, error=error, delay=function.policy.backoff.seconds(attempt.claim.attempts))
+            return Outcome(Ending.RETRY, error=error, delay=function.policy.retry.delay(attempt.claim.attempts))
         case _:
             return Outcome(Ending.DROPPED)
 
@@ -95,11 +93,11 @@ def stopped(function: JobFunction[..., Any, ..., Any], attempt: Attempt) -> Outc
 def overdue(function: JobFunction[..., Any, ..., Any], attempt: Attempt) -> Outcome:
     """The handler was still running at its deadline."""
     error = f"was still running at its deadline, after {function.policy.deadline:g} seconds"
-    return Outcome(Ending.RETRY, error=error, delay=function.policy.backoff.seconds(attempt.claim.attempts))
+    return Outcome(Ending.RETRY, error=error, delay=function.policy.retry.delay(attempt.claim.attempts))
 
 
 def over_memory_limit(function: JobFunction[..., Any, ..., Any], attempt: Attempt, used: int) -> Outcome:
     """The handler used more memory than its limit."""
     limit = function.policy.memory_limit or 0
     error = f"used {used / 2**20:,.0f} MB of memory, more than its limit of {limit / 2**20:,.0f} MB, and was killed"
-    return Outcome(Ending.RETRY, error=error, delay=function.policy.backoff.seconds(attempt.claim.attempts))
+    return Outcome(Ending.RETRY, error=error, delay=function.policy.retry.delay(attempt.claim.attempts))

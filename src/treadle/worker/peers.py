@@ -39,6 +39,8 @@ class Peers:
     def place(self, number: int) -> int:
         """The place of this worker in the order for this number; 0 is the first."""
         self._forget()
+        if not self._heard:
+            return 0
         own = _weight(number, self._worker_id)
         return sum(_weight(number, each) < own for each in self._heard)
 

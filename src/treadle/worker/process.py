@@ -13,8 +13,8 @@ import signal
 import sys
 from typing import Any
 
-from treadle.app.load import load_app
 from treadle.attempt.attempt import running_job_fields
+from treadle.jobs.load import load
 from treadle.words import events
 from treadle.words.errors import TreadleError
 from treadle.words.masking import masked
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 async def _serve(order: dict[str, Any]) -> End:
-    app = load_app(order["app"])
+    workload = load(order["app"]).workload
     slots = JobSlots(order["slots_descriptor"], order["slots"])
     prepare_dumps(slots)
     listening: list[asyncio.Task[None]] = []  # the event loop keeps only a weak reference
@@ -72,15 +72,15 @@ async def _serve(order: dict[str, Any]) -> End:
     def ready(worker: Worker) -> None:
         started = {
             "worker_id": worker.worker_id,
-            "url": app.database.url,
-            "schema": app.schema,
-            "embedded": app.database.embedded,
+            "url": workload.database.url,
+            "schema": workload.database.schema,
+            "embedded": workload.database.embedded,
         }
         tell(started)
-        listening.append(asyncio.create_task(_listen(app.listeners.emit, recycling)))
+        listening.append(asyncio.create_task(_listen(workload.listeners.emit, recycling)))
 
     _collect_seldom()
-    return await work(app, slots, ready, retiring, recycling, **order["options"])
+    return await work(workload, slots, ready, retiring, recycling, **order["options"])
 
 
 def _collect_seldom() -> None:

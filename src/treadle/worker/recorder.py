@@ -5,7 +5,6 @@ completer writes an outcome, it lets the recorder write the records of that job.
 """
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -22,9 +21,9 @@ from treadle.db.reconnecting import DatabaseUnavailable, ReconnectingConnection,
 from treadle.words.claim import Claim
 from treadle.words.clock import now
 from treadle.words.errors import DatabaseUnreachable
+from treadle.words.own_log import log
 from treadle.words.record import OutgoingEvent, OutgoingLogLine
 
-log = logging.getLogger("treadle")
 Record = TypeVar("Record", OutgoingEvent, OutgoingLogLine)
 
 # Short enough that listeners have an event within 0.1 s, long enough for batches.

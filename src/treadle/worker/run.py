@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar, Unpack
 
-from treadle.app import Treadle
 from treadle.db.embedded import leave_all
 from treadle.db.reconnecting import DatabaseUnavailable, reconnect_delay
+from treadle.jobs.workload import Workload
 from treadle.words.errors import DatabaseUnreachable
 from treadle.worker.exit_codes import End
 from treadle.worker.job_slots import JobSlots
@@ -26,9 +26,9 @@ Result = TypeVar("Result")
 THREADS_SECONDS = 0.5
 
 
-def run_worker(app: Treadle, **options: Unpack[WorkerOptions]) -> None:
+def run_worker(workload: Workload, **options: Unpack[WorkerOptions]) -> None:
     """Work until SIGTERM or Ctrl-C; a second signal interrupts the jobs that still run."""
-    ended = run_without_waiting(work(app, None, **options))
+    ended = run_without_waiting(work(workload, None, **options))
     if ended is End.STOPPED and not _other_threads_end():
         # Threads of handlers that do not stop: the program ends without waiting for them.
         end_now(0)
@@ -69,7 +69,7 @@ def end_now(code: int) -> None:
 
 
 async def work(
-    app: Treadle,
+    workload: Workload,
     slots: JobSlots | None,
     ready: Callable[[Worker], object] = lambda _: None,
     retiring: Callable[[str], object] = lambda _: None,
@@ -78,14 +78,14 @@ async def work(
 ) -> End:
     """`ready` is called when the worker has started. `retiring` is called, with the reason, when it claims no more jobs
     because of `recycling`, and lets those that run finish."""
-    worker = Worker(app, slots=slots, recycling=recycling, **options)
+    worker = Worker(workload, slots=slots, recycling=recycling, **options)
     signals: asyncio.Queue[int] = asyncio.Queue()
     loop = asyncio.get_running_loop()
     numbers = (signal.SIGTERM, signal.SIGINT)
     for number in numbers:
         loop.add_signal_handler(number, signals.put_nowait, number)
     try:
-        if not await _unless_signalled(_reach_database(app, worker), signals):
+        if not await _unless_signalled(_reach_database(workload, worker), signals):
             return End.STOPPED
         await worker.start()
         ready(worker)
@@ -99,27 +99,27 @@ async def work(
             worker.hurry()
             await stopping
         again.cancel()
-        await app.aclose()
+        await workload.close()
     finally:
         for number in numbers:
             loop.remove_signal_handler(number)
     return ended
 
 
-async def _reach_database(app: Treadle, worker: Worker) -> None:
+async def _reach_database(workload: Workload, worker: Worker) -> None:
     """Wait for the database, which may start later than this program."""
-    log_events(app.listeners)
+    log_events(workload.listeners)
     failures = 0
     while True:
         try:
-            await asyncio.to_thread(lambda: app.database.url)
+            await asyncio.to_thread(lambda: workload.database.url)
         except DatabaseUnreachable as error:
             worker.unavailable(DatabaseUnavailable(str(error)))
             failures += 1
             await asyncio.sleep(reconnect_delay(failures))
         else:
             worker.unavailable(None)
-            forget_events(app.listeners)
+            forget_events(workload.listeners)
             return
 
 

@@ -5,10 +5,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from treadle.app.function import JobFunction
-from treadle.app.policy import Policy
 from treadle.attempt.attempt import Attempt, RecordWriter
 from treadle.attempt.environment import Environment
+from treadle.jobs.function import JobFunction
+from treadle.jobs.policy import Policy
 from treadle.words.claim import Claim
 from treadle.words.clock import now
 from treadle.words.outcome import Interrupt

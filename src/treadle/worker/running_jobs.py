@@ -1,7 +1,6 @@
 """The jobs that run in this worker: starts, reports, watches and interrupts them, and passes their outcomes on."""
 
 import asyncio
-import logging
 import sys
 import time
 from collections.abc import Callable, Coroutine
@@ -9,15 +8,16 @@ from contextvars import Context, copy_context
 from typing import Any
 from uuid import UUID
 
-from treadle.app.function import JobFunction
-from treadle.app.listeners import Listeners
 from treadle.attempt.attempt import running_attempt
 from treadle.attempt.progress import ProgressReport
 from treadle.db.queries import worker as worker_queries
 from treadle.db.reconnecting import DatabaseUnavailable, ReconnectingConnection, RowLocked
+from treadle.jobs.function import JobFunction
+from treadle.jobs.listeners import Listeners
 from treadle.words import events
 from treadle.words.claim import Claim
 from treadle.words.outcome import Ending, Interrupt, Outcome
+from treadle.words.own_log import log
 from treadle.words.payload import clean_error
 from treadle.worker.completer import Completer
 from treadle.worker.executor import Executor
@@ -26,8 +26,6 @@ from treadle.worker.outcomes import overdue
 from treadle.worker.recorder import Recorder
 from treadle.worker.running import Running, environment_of
 from treadle.worker.services import within
-
-log = logging.getLogger("treadle")
 
 # How often running jobs are reported, and looked up.
 REPORT_SECONDS = 0.25

@@ -5,20 +5,18 @@ To save work, whoever enqueued last goes first, and the others look a little lat
 """
 
 import asyncio
-import logging
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-from treadle.app.schedules import Schedules
 from treadle.db.queries import schedules as schedule_queries
 from treadle.db.reconnecting import DatabaseUnavailable, ReconnectingConnection
+from treadle.jobs.schedules import Schedules
 from treadle.words.errors import TreadleError
+from treadle.words.own_log import log
 from treadle.words.schedule import DueSchedule, Plan, plan
 from treadle.worker.services import within
-
-log = logging.getLogger("treadle")
 
 DECLARE_SECONDS = 60.0
 # How often to look although nothing is known to be due: the notification of a new schedule may be lost.

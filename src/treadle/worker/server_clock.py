@@ -8,9 +8,9 @@ noted (clock_before.sql).
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from treadle.app.listeners import Listeners
 from treadle.db.queries import worker as worker_queries
 from treadle.db.reconnecting import ReconnectingConnection
+from treadle.jobs.listeners import Listeners
 from treadle.words import events
 from treadle.words.clock import now
 

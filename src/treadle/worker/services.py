@@ -1,18 +1,14 @@
 """Services: functions that a worker calls periodically, each in a task of its own."""
 
 import asyncio
-import logging
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import NewType
 
 from treadle.db.reconnecting import DatabaseUnavailable
-
-log = logging.getLogger("treadle")
-
-RESTART_SECONDS = 1.0
+from treadle.words.own_log import log
+from treadle.worker.tasks import name_of
 
 Delay = NewType("Delay", float)
 """Seconds until the next call. A type of its own, because many functions return a count, which is not a delay."""
@@ -43,7 +39,7 @@ class Service:
             except DatabaseUnavailable as error:
                 unavailable(error)
             except Exception:
-                log.exception("%s failed; retrying", _name(self.function))
+                log.exception("%s failed; retrying", name_of(self.function))
 
     async def _wait(self, seconds: float) -> None:
         if self.wake is None:
@@ -51,18 +47,6 @@ class Service:
         else:
             await within(self.wake.wait(), seconds)
             self.wake.clear()
-
-
-async def restart_on_error(part: Callable[[], Awaitable[None]]) -> None:
-    """Run a part of the worker that loops by itself. If it fails it is restarted: the worker does not work without."""
-    while True:
-        try:
-            await part()
-        except Exception:
-            log.exception("%s failed; it is restarted", _name(part))
-            await asyncio.sleep(RESTART_SECONDS)
-        else:
-            return
 
 
 async def within(what: Awaitable[object], seconds: float) -> bool:
@@ -74,8 +58,3 @@ async def within(what: Awaitable[object], seconds: float) -> bool:
     except TimeoutError:
         return False
     return True
-
-
-def _name(function: Callable[..., object]) -> str:
-    function = function.func if isinstance(function, partial) else function
-    return str(getattr(function, "__qualname__", function))

@@ -126,7 +126,7 @@ class Sleeper:
 
     def may_sleep(self) -> bool:
         """Whether the worker has no jobs, and found none when it looked."""
-        return self.parts.is_idle() and self.parts.claimers.found_nothing_due
+        return self.parts.is_idle() and self.parts.claimers.are_waiting
 
     async def _is_notified(self) -> bool:
         try:

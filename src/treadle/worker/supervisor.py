@@ -5,7 +5,6 @@ kills what runs past its deadline. It imports none of the user's code, so nothin
 import asyncio
 import contextlib
 import json
-import logging
 import os
 import signal
 import subprocess
@@ -16,6 +15,7 @@ from uuid import UUID
 
 from treadle.db.queries.worker import Recovered
 from treadle.words.clock import now
+from treadle.words.own_log import log
 from treadle.words.size import size
 from treadle.worker.exit_codes import USAGE_ERROR, End, died
 from treadle.worker.health import Answer, Handler, HealthServer
@@ -25,8 +25,7 @@ from treadle.worker.metrics import MetricsEndpoint
 from treadle.worker.options import FLUSH_SECONDS, STOP_SECONDS, WorkerOptions, settings
 from treadle.worker.pulse import ASLEEP_CHECK_SECONDS, STUCK_SECONDS
 from treadle.worker.services import within
-
-log = logging.getLogger("treadle")
+from treadle.worker.tasks import Tasks
 
 ENFORCE_SECONDS = 0.2
 # The exit codes of processes that did not die.
@@ -110,7 +109,7 @@ class Supervisor:
             "recycling": [max_jobs, max_memory],
         }
         self._keeper: Keeper | None = None
-        self._renewing: asyncio.Task[None] | None = None
+        self._tasks = Tasks()
         self._processes: set[WorkerProcess] = set()
         self._stopping = asyncio.Event()
         self._hurried = asyncio.Event()
@@ -131,14 +130,12 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop)
-        enforcing = self._enforcing = asyncio.create_task(self._enforce())
+        self._tasks.start(self._enforce)
         codes = await asyncio.gather(*(self._supervise() for _ in range(self._count)))
-        enforcing.cancel()
         if server is not None:
             server.close()
             await self._metrics.close()
-        if self._renewing is not None:
-            self._renewing.cancel()
+        await self._tasks.cancel()
         if self._keeper is not None:
             await self._keeper.close()
         return max(codes)
@@ -175,7 +172,7 @@ class Supervisor:
             try:
                 worker = await self._start(replaced[-1] if replaced else None)
             except OSError as error:  # no memory, no processes left
-                log.error("a worker process could not be started; retrying: %s", error)  # noqa: TRY400
+                log.error("a worker process could not be started; retrying: %s", error)
                 failures += 1
                 await self._pause(failures)
                 continue
@@ -278,11 +275,12 @@ class Supervisor:
         if self._keeper is None:
             chosen = self._settings
             self._keeper = Keeper(url, schema, chosen.lease, chosen.crash_limit)
-            self._renewing = asyncio.create_task(self._keeper.run())
+            self._tasks.start(self._keeper.renew)
+            self._tasks.start(self._keeper.watch)
         worker.worker_id = worker_id
         self._metrics.place = url, schema
         self._worked = True
-        self._keeper.workers[worker_id] = worker.slots
+        self._keeper.add(worker_id, worker.slots)
         while self._recovered:
             some, self._recovered = self._recovered[:100], self._recovered[100:]
             worker.send({"recovered": [[str(each.id), each.job_type, each.worker_id, each.status] for each in some]})
@@ -319,9 +317,7 @@ class Supervisor:
     # Probes
 
     async def _live(self) -> Answer:
-        """Whether it can do its work. That it answers at all says that its event loop runs."""
-        if self._enforcing.done():
-            return Answer(500, "the supervisor does not enforce deadlines any more\n")
+        """That it answers at all says that its event loop runs, and what runs on it is started again if it ends."""
         return Answer(200, "live\n")
 
     async def _ready(self) -> Answer:

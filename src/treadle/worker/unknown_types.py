@@ -3,9 +3,9 @@ their type: a module that was not imported, or a function that was renamed."""
 
 from collections.abc import Iterable
 
-from treadle.app.listeners import Listeners
 from treadle.db.queries import worker as worker_queries
 from treadle.db.reconnecting import ReconnectingConnection
+from treadle.jobs.listeners import Listeners
 from treadle.words import events
 from treadle.words.graph import SIGNAL, WORKFLOW
 

@@ -8,17 +8,17 @@ import asyncio
 import math
 import os
 import time
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from treadle.app import Treadle
 from treadle.db.queries import limits as limit_queries
 from treadle.db.queries import worker as worker_queries
 from treadle.db.reconnecting import DatabaseUnavailable, Outage
+from treadle.jobs.workload import Workload
 from treadle.words import events
 from treadle.words.claim import Claim
 from treadle.words.clock import now
@@ -33,9 +33,9 @@ from treadle.worker.completer import Completer
 from treadle.worker.concurrency import CHECK_SECONDS, Concurrency
 from treadle.worker.connections import connections
 from treadle.worker.draining import Draining
-from treadle.worker.due_check import DueCheck
 from treadle.worker.executor import Executor
 from treadle.worker.job_slots import JobSlots
+from treadle.worker.job_source import JobSource
 from treadle.worker.keeper import KeeperProcess
 from treadle.worker.lease import LeaseWatch, register, registration
 from treadle.worker.log import forget_events, log_events
@@ -49,8 +49,9 @@ from treadle.worker.recycling import Limits, Recycling
 from treadle.worker.running_jobs import REPORT_SECONDS, WATCH_SECONDS, RunningJobs
 from treadle.worker.scheduler import DECLARE_SECONDS, Scheduler
 from treadle.worker.server_clock import ServerClock
-from treadle.worker.services import Service, restart_on_error, within
+from treadle.worker.services import Service, within
 from treadle.worker.sleeper import Parts, Sleeper
+from treadle.worker.tasks import Part, Tasks
 from treadle.worker.unknown_types import UnknownTypes
 from treadle.worker.watchdog import BEAT_SECONDS, Watchdog
 
@@ -70,7 +71,7 @@ class Worker:
 
     def __init__(
         self,
-        app: Treadle,
+        workload: Workload,
         *,
         slots: JobSlots | None = None,
         recycling: Recycling | None = None,
@@ -78,17 +79,17 @@ class Worker:
     ) -> None:
         """`slots` are given by a supervisor, which then renews the lease as well, and replaces the process when
         `recycling` is due."""
-        self.settings: Settings = settings(app.job_types, os.cpu_count() or 1, **options)
+        self.settings: Settings = settings(workload.functions.job_types, os.cpu_count() or 1, **options)
         self.worker_id = worker_name()
-        self.schema = app.schema
+        self.schema = workload.database.schema
         self.slots = slots or JobSlots.create(self.settings.slots)
         self.outage = Outage()
         self.recycling = recycling or Recycling(None, None)
         self.stopping = self._leaving = False
         self.stuck = False
         """After `stop`: a thread of a handler still runs, and only the end of the process stops it."""
-        self._app = app
-        self._listeners = app.listeners
+        self._workload = workload
+        self._listeners = workload.listeners
         self._supervised = slots is not None
         self._keeper: KeeperProcess | None = None
         self._hurried = False
@@ -97,32 +98,38 @@ class Worker:
         self.claimers = Claimers()
         self._draining = Draining(self.claimers, self.busy)
         self.sleeper = Sleeper()
+        self.awake = self.sleeper.awake
+        self._tasks, self._claiming = Tasks(), Tasks()
+        functions = workload.functions
+        self._process_types = sorted(name for name in self.settings.types if functions.function(name).policy.process)
 
     # Start and stop
 
     async def start(self) -> None:
-        functions = {name: self._app.function(name) for name in self.settings.types}
+        functions = {name: self._workload.functions.function(name) for name in self.settings.types}
         for function in functions.values():
             function.arguments.check_annotations()
-        url = await asyncio.to_thread(lambda: self._app.database.url)
+        url = await asyncio.to_thread(lambda: self._workload.database.url)
         log_events(self._listeners)
         self._assemble(url, functions)
         self._capture.start(prints=any(each.policy.prints for each in functions.values()))
         began = now()
-        await register(self.connections.maintenance, self.registration(), self._app.version, self.unavailable)
+        await register(self.connections.maintenance, self.registration(), self._workload.version, self.unavailable)
         self.slots.renewed_at = began
         self._watchdog = Watchdog(self.slots, self.running.job_of)
         with suppress(DatabaseUnavailable):
             await self.server_clock.check()
-        if declared := self._app.declared_limits():
+        if declared := self._workload.declared_limits():
             # Before the first claim.
             await self.connections.maintenance.persist(limit_queries.declare(declared), self.unavailable)
         await self.scheduler.start()
         if not self._supervised:
             self._keeper = KeeperProcess(self.worker_id, url, self.schema, self.slots, self.settings)
             await self._keeper.start()
-        self._tasks = [asyncio.create_task(each) for each in self._parts()]
-        self._claiming = [asyncio.create_task(restart_on_error(claimer.run)) for claimer in self.claimers]
+        for part in self._parts():
+            self._tasks.start(part)
+        for claimer in self.claimers:
+            self._claiming.start(claimer.run)
         self._listeners.emit(events.WorkerStarted(self.worker_id, self.settings.types, self.settings.concurrency))
 
     async def stop(self, grace: float | None = None) -> None:
@@ -135,9 +142,8 @@ class Worker:
         await within(self.completer.flushed(), FLUSH_SECONDS)
         self.stuck = len(self.running) > 0
         self._watchdog.stop()
-        for task in (*self._tasks, *self._claiming):
-            task.cancel()
-        await asyncio.gather(*self._tasks, *self._claiming, return_exceptions=True)
+        await self._tasks.cancel()
+        await self._claiming.cancel()
         self._executor.close()
         self._capture.stop()
         for connection in self.connections:
@@ -183,7 +189,7 @@ class Worker:
         self.stopping = True
         self.sleeper.awake.set()
         self.claimers.stop()
-        await asyncio.wait(self._claiming, timeout=FLUSH_SECONDS)
+        await self._claiming.wait(FLUSH_SECONDS)
         if self.settings.listen and not self._leaving:
             self._leaving = True
             with suppress(DatabaseUnavailable):
@@ -208,26 +214,44 @@ class Worker:
             stopped = self._draining.claim_no_more()
 
     def registration(self) -> worker_queries.Worker:
-        return registration(self.worker_id, self.settings, self._process_types())
+        return registration(self.worker_id, self.settings, self._process_types)
 
-    # What the parts call
+    # What the claimers need of it (claimer.Host), and other parts
+
+    @property
+    def free_children(self) -> int:
+        return self.running.free_children
+
+    def is_suspect(self, claim: Claim) -> bool:
+        return self.running.is_suspect(claim)
 
     def may_start(self) -> bool:
         return not self.stopping and not self._lease.fenced
 
-    def busy(self) -> bool:
-        """Whether a job is claimed here whose outcome is not written yet: when it finishes, it may unblock another."""
-        return bool(len(self.running) or any(each.known() for each in self.claimers) or self.completer.unwritten())
+    def start_job(self, claim: Claim, finished: Callable[[], None]) -> bool:
+        # Each child process counts its own jobs.
+        if claim.job_type not in self._process_types and self.recycling.count_job():  # it is the last one
+            self.stopping = True
+            self.claimers.set_limit(0, 0)
+        return self.running.start(claim, finished)
 
     def release(self, claims: Sequence[Claim], delay: float | None = None) -> None:
-        """Give back jobs that were not started."""
         for claim in claims:
             self.completer.add(claim, Outcome(Ending.RELEASED, delay=delay), time.monotonic())
 
     def poll(self) -> float:
-        """How long a claimer waits without a notification."""
         most = math.inf if self.receives_notifications or not self.settings.listen else UNNOTIFIED_POLL_SECONDS
         return min(self.settings.poll, most) * len(self.claimers)
+
+    def busy(self) -> bool:
+        # When a job finishes, it may unblock another.
+        return bool(len(self.running) or any(each.claims() for each in self.claimers) or self.completer.unwritten())
+
+    def full(self, claimed: int) -> None:
+        self.notifications.pass_on(claimed)
+
+    def found_nothing(self, claimer: Claimer, quiet: bool) -> None:
+        self._draining.found_nothing(claimer, quiet)
 
     def unavailable(self, error: DatabaseUnavailable | None) -> None:
         """A statement failed; or, with None, succeeded."""
@@ -236,12 +260,6 @@ class Worker:
                 self._listeners.emit(events.DatabaseLost(self.worker_id, redacted(str(error))))
         elif (seconds := self.outage.succeeded()) is not None:
             self._listeners.emit(events.DatabaseBack(self.worker_id, seconds))
-
-    def _start(self, claim: Claim, finished: Callable[[], None]) -> bool:
-        if self.recycling.count_job():  # it is the last one
-            self.stopping = True
-            self.claimers.set_limit(0, 0)
-        return self.running.start(claim, finished)
 
     def _concurrency_changed(self, number: int, former: int) -> None:
         self._listeners.emit(events.ConcurrencyChanged(self.worker_id, number, former))
@@ -268,7 +286,7 @@ class Worker:
             outcomes, self.worker_id, recorder, self._listeners, chosen.crash_limit, self.unavailable, written
         )
         limits = partial(Limits.drawn, *self.recycling.given)
-        self._executor = Executor(self._app, chosen.concurrency, chosen.children, self.slots, limits)
+        self._executor = Executor(self._workload, chosen.concurrency, chosen.children, self.slots, limits)
         self.running = RunningJobs(
             self.worker_id,
             functions,
@@ -282,19 +300,19 @@ class Worker:
         )
         self.concurrency = Concurrency(claims, self.worker_id, chosen.concurrency, self.poll, self._concurrency_changed)
         self.cancellations = Cancellations(claims, self.claimers, self.running)
-        self.scheduler = Scheduler(claims, self._app.schedules, self.unavailable, self.sleeper.awake)
+        self.scheduler = Scheduler(claims, self._workload.schedules, self.unavailable, self.sleeper.awake)
         self.unknown_types = UnknownTypes(
-            self.connections.maintenance, self.worker_id, self._app.job_types, self._listeners
+            self.connections.maintenance, self.worker_id, self._workload.functions.job_types, self._listeners
         )
         self.lost_replies = LostReplies(
             claims, self.worker_id, self.claimers, self.running, self.completer, self.may_start
         )
         self.notifications = Notifications(
-            self._app.database.listen_url,
+            self._workload.database.listen_url,
             schema,
             name,
             self.worker_id,
-            group_name(chosen.types, self._process_types(), chosen.queues),
+            group_name(chosen.types, self._process_types, chosen.queues),
             self.connections.maintenance,
             claims,
             wake=self.claimers.wake,
@@ -322,50 +340,35 @@ class Worker:
 
     def _make_claimers(self) -> Iterator[Claimer]:
         """One for the jobs that run in this process, and one for those that run in child processes."""
-        chosen, apart = self.settings, self._process_types()
-        claims, name = self.connections.claims, self.worker_id
-        due_check = DueCheck(
-            claims, name, chosen.queues, chosen.drain, self.concurrency.heard, lambda: self.notifications.answered
+        chosen = self.settings
+        source = JobSource(
+            self.connections.claims,
+            self.worker_id,
+            chosen.queues,
+            self._listeners,
+            drain=chosen.drain,
+            unavailable=self.unavailable,
+            reply_lost=self.lost_replies.wake.set,
+            concurrency=self.concurrency.heard,
+            answered=lambda: self.notifications.answered,
         )
-        here = [each for each in chosen.types if each not in apart]
-        for types, limit in ((here, chosen.concurrency), (apart, chosen.children)):  # suspects come first
-            if types:
-                yield Claimer(
-                    claims,
-                    name,
-                    types,
-                    chosen.queues,
-                    limit,
-                    start=self.running.start if types is apart else self._start,
-                    apart=types is apart,
-                    free_children=lambda: self.running.free_children,
-                    is_suspect=self.running.is_suspect,
-                    release=self.release,
-                    may_start=self.may_start,
-                    poll=self.poll,
-                    listeners=self._listeners,
-                    unavailable=self.unavailable,
-                    reply_lost=self.lost_replies.wake.set,
-                    prefetch=chosen.prefetch,
-                    drain=chosen.drain,
-                    busy=self.busy,
-                    found_nothing=self._draining.found_nothing,
-                    full=self.notifications.pass_on,
-                    due_check=due_check,
-                    awake=self.sleeper.awake,
-                )
+        here = [each for each in chosen.types if each not in self._process_types]
+        if here:
+            yield Claimer(self, source, here, chosen.concurrency, prefetch=chosen.prefetch)
+        if self._process_types:
+            yield Claimer(self, source, self._process_types, chosen.children, prefetch=chosen.prefetch, apart=True)
 
-    def _parts(self) -> Iterator[Coroutine[Any, Any, None]]:
+    def _parts(self) -> Iterator[Part]:
         """Everything that runs beside the claimers and the jobs."""
-        yield restart_on_error(self.completer.run)
-        yield restart_on_error(self._recorder.run)
-        yield restart_on_error(self.scheduler.run)
+        yield self.completer.run
+        yield self._recorder.run
+        yield self.scheduler.run
         if self.settings.listen:
-            yield restart_on_error(self.notifications.listener.run)
+            yield self.notifications.listener.run
             if not self.settings.drain:
-                yield restart_on_error(self.sleeper.run)
+                yield self.sleeper.run
         for service in self._services():
-            yield service.run(self.unavailable, self.sleeper.awake)
+            yield partial(service.run, self.unavailable, self.sleeper.awake)
 
     def _services(self) -> Iterator[Service]:
         chosen, opened = self.settings, self.connections
@@ -375,7 +378,7 @@ class Worker:
         yield Service(self.cancellations.check, WATCH_SECONDS, self.cancellations.wake)
         yield Service(self.concurrency.check, CHECK_SECONDS, self.concurrency.wake)
         yield Service(self.scheduler.declare, DECLARE_SECONDS)
-        if declared := self._app.declared_limits():
+        if declared := self._workload.declared_limits():
             declare = partial(opened.maintenance.run, limit_queries.declare(declared))
             yield Service(declare, DECLARE_SECONDS)
         yield Service(self.unknown_types.check, unknown_types.CHECK_SECONDS)
@@ -388,13 +391,9 @@ class Worker:
             opened.maintenance,
             self.server_clock,
             chosen,
-            self._app.keep,
-            self._app.storage.grace,
+            self._workload.keep,
+            self._workload.store_grace,
             self.outage,
             self._listeners,
             claimed_at=lambda: self.claimers.claimed_at,
         )
-
-    def _process_types(self) -> list[str]:
-        """The job types that run in child processes."""
-        return sorted(name for name in self.settings.types if self._app.function(name).policy.process)

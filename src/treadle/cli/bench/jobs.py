@@ -2,7 +2,7 @@
 
 import os
 
-from treadle.app import Treadle
+from treadle.app.treadle import Treadle
 
 SCHEMA, TYPES = "TREADLE_BENCH_SCHEMA", "TREADLE_BENCH_JOB_TYPES"
 

@@ -7,9 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from statistics import quantiles
 
-from treadle.app import Treadle
+from treadle.app.treadle import Treadle
 from treadle.cli.bench.comparison import payloads
 from treadle.queue import JobQueue
+from treadle.words.connections import Connections
 from treadle.words.errors import TooSlow
 from treadle.words.status import Status
 
@@ -41,7 +42,10 @@ class Latency:
 
 
 def measure_single_enqueues(url: str, schema: str, connections: int) -> Single:
-    with JobQueue(url, schema=schema, pool_size=connections) as queue, ThreadPoolExecutor(connections) as threads:
+    with (
+        JobQueue(url, schema=schema, connections=Connections(pool_size=connections)) as queue,
+        ThreadPoolExecutor(connections) as threads,
+    ):
         list(threads.map(lambda _: queue.enqueue("warm"), range(connections)))
         begin = time.perf_counter()
 

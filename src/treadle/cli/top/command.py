@@ -11,9 +11,10 @@ from contextlib import suppress
 
 import click
 
-from treadle.app import Treadle
+from treadle.app.treadle import Treadle
 from treadle.cli.options import database_url, schema
 from treadle.db.url import described
+from treadle.words.connections import Connections
 
 # Closing connections can take forever when the database is unreachable.
 CLOSING_SECONDS = 2.0
@@ -40,7 +41,7 @@ def top(database_url: str | None, schema: str) -> None:
         raise click.ClickException(
             "treadle top needs a terminal; use treadle stats or treadle watch in a pipe or a script"
         )
-    app = Treadle(database_url, schema=schema, pool_size=2)
+    app = Treadle(database_url, schema=schema, connections=Connections(pool_size=2))
     try:
         asyncio.run(_show(app))
     finally:

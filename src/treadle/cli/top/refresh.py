@@ -5,7 +5,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
-from treadle.app import Treadle
+from treadle.app.treadle import Treadle
 from treadle.db.database import DatabaseError
 from treadle.db.queries import error_groups as group_queries
 from treadle.db.queries import limits as limit_queries

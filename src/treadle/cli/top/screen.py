@@ -10,7 +10,7 @@ from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
-from treadle.app import Treadle
+from treadle.app.treadle import Treadle
 from treadle.cli.options import default_actor
 from treadle.cli.top.actions import PendingAction
 from treadle.cli.top.refresh import TIMEOUT, UNAVAILABLE, Refresher

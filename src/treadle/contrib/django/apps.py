@@ -9,10 +9,10 @@ from django.core import checks
 from django.db.models.signals import post_migrate
 from django.utils.module_loading import autodiscover_modules, import_string
 
-from treadle.app import JobGroup
 from treadle.contrib.django.checks import check_schema, check_settings, find_mistakes
 from treadle.contrib.django.conf import configuration
 from treadle.contrib.django.schema import upgrade_after_migrate
+from treadle.jobs.group import JobGroup
 
 
 class TreadleConfig(AppConfig):  # type: ignore[misc]

@@ -17,16 +17,16 @@ from django.tasks.exceptions import TaskResultDoesNotExist
 from django.tasks.signals import task_enqueued
 from django.utils import timezone
 
-from treadle.app.group import AnyFunction
 from treadle.attempt.job import Job
 from treadle.contrib.django.application import app
 from treadle.contrib.django.task_handlers import arun_task, run_task
 from treadle.contrib.django.task_results import plain, priority_of, result_of, task_of
+from treadle.jobs.group import AnyFunction
 from treadle.words.errors import JobNotFound, TreadleError
 
 
 class TreadleBackend(BaseTaskBackend):  # type: ignore[misc]
-    """OPTIONS are those of `@job`, for all tasks of this backend: `{"max_attempts": 1, "timeout": "5m"}`."""
+    """OPTIONS are those of `@job`, for all tasks of this backend: `{"retry": Retries(0), "timeout": "5m"}`."""
 
     supports_defer = True
     supports_async_task = True

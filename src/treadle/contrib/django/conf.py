@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, connections
 
-from treadle.app import Treadle
+from treadle.app.treadle import Treadle
 from treadle.db.url import url_of
 from treadle.words.naming import SCHEMA
 

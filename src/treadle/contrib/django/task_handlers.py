@@ -87,4 +87,4 @@ def _failed(running: TaskResult, job: Job, error: BaseException) -> TaskResult |
 
 def _is_final(error: BaseException, job: Job) -> bool:
     """Whether the options of the backend say that it is not retried."""
-    return isinstance(error, Cancel) or app.function(job.type).policy.gives_up_on(error)
+    return isinstance(error, Cancel) or app.function(job.type).policy.retry.gives_up_on(error)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, NamedTuple, TypedDict, Unpack, cast
+from typing import Any, NamedTuple, TypedDict, Unpack
 from uuid import UUID
 
 from treadle.db.query import Query, Rows, call, statement
@@ -16,12 +16,14 @@ from treadle.words.limits import MOST, partition_of
 from treadle.words.naming import int_within, text_within
 from treadle.words.payload import PAYLOAD_LIMIT, Json, encode, encode_many
 from treadle.words.priority import Priority
-from treadle.words.unique import Enqueued, UniqueOptions, UniqueRule, unique_rule
+from treadle.words.retries import Retries, check_retry_of_job
+from treadle.words.unique import Enqueued, Unique, check_unique
 
 CHUNK = 5000
 LONGEST = timedelta(days=36_525)
 
 _MAX_INT = 2**31 - 1
+_RETRIES = Retries()
 
 
 class EnqueueOptions(TypedDict, total=False):
@@ -34,7 +36,8 @@ class EnqueueOptions(TypedDict, total=False):
     """Not before this time."""
     delay: Duration
     """Not before this long from now, by the database's clock."""
-    max_attempts: int
+    retry: Retries
+    """How often the job is retried: Retries(2) if not given."""
     expires: Duration | datetime | None
     """If no worker has claimed the job by this time, or this long after it was due, it is cancelled."""
     weight: int | None
@@ -43,19 +46,9 @@ class EnqueueOptions(TypedDict, total=False):
     """Values that limits tell jobs apart by, instead of those of the arguments: {"tenant": "acme"}."""
     headers: Mapping[str, str] | None
     """Named strings that are stored with the job, for middleware: {"traceparent": "00-…"}."""
-
-
-_UNIQUE = UniqueOptions.__annotations__.keys()
-
-
-def split_options(given: Mapping[str, Any]) -> tuple[UniqueRule | None, EnqueueOptions]:
-    """The checked rule for unique jobs, and the other options."""
-    names = given.keys() & _UNIQUE
-    if not names:
-        return None, cast(EnqueueOptions, given)
-    unique: Any = {name: given[name] for name in names}
-    others: Any = {name: value for name, value in given.items() if name not in names}
-    return unique_rule(unique), others
+    unique: Unique | None
+    """Which calls are the same job: Once(…), Debounce(…) or Throttle(…). None, also where the function declares
+    something else: every call adds a job."""
 
 
 def enqueue(
@@ -63,24 +56,25 @@ def enqueue(
     data: Json,
     key: str | None,
     payload_limit: int = PAYLOAD_LIMIT,
-    rule: UniqueRule | None = None,
     defaults: Mapping[str, Json] | None = None,
     after: Sequence[After] = (),
     workflow: UUID | None = None,
+    share: str | None = None,
     **options: Unpack[EnqueueOptions],
 ) -> Query[list[Enqueued]]:
-    """`defaults` are those of the function's parameters: a call that leaves one out is the same as one with it."""
+    """`defaults` are those of the function's parameters: a call that leaves one out is the same as one with it.
+    `share` is the partition, encoded; without it, that of the options counts."""
     text = encode(data, payload_limit)
-    partition = _partition(options)
-    if after or workflow or _needs_options(rule, options):
-        shares = None if partition is None else [partition]
-        return _with_options(job_type, [text], [_key(key)], rule, defaults or {}, options, shares, after, workflow)
+    share = _partition(options) if share is None else share
+    if after or workflow or _needs_options(options):
+        shares = None if share is None else [share]
+        return _with_options(job_type, [text], [_key(key)], defaults or {}, options, shares, after, workflow)
     params = {**_shared(job_type, **options), "data": text, "key": _key(key), "alone": False}
     if params["headers"] is None:
         del params["headers"]
-    if partition is not None:
-        params["partition"] = partition
-    return replace(call("enqueue", params, partial(_added, job_type, 1), often=True), alone=True)
+    if share is not None:
+        params["partition"] = share
+    return call("enqueue", params, partial(_added, job_type, 1), makes_due=True, often=True, alone=True)
 
 
 def enqueue_many(
@@ -88,7 +82,6 @@ def enqueue_many(
     data: Iterable[Json],
     keys: Iterable[str | None] | None,
     payload_limit: int = PAYLOAD_LIMIT,
-    rule: UniqueRule | None = None,
     defaults: Mapping[str, Json] | None = None,
     partitions: Sequence[str] = (),
     in_one: bool = False,
@@ -107,11 +100,11 @@ def enqueue_many(
     shares = list(partitions) or None
     if shares is None and (partition := _partition(options)):
         shares = [partition] * len(texts)
-    if in_one or after or workflow or _needs_options(rule, options):
+    if in_one or after or workflow or _needs_options(options):
         # One statement for all: it locks unique keys in their order, which several would not.
         if not texts:
             return []
-        return [_with_options(job_type, texts, names, rule, defaults or {}, options, shares, after, workflow)]
+        return [_with_options(job_type, texts, names, defaults or {}, options, shares, after, workflow)]
     return [
         Query(
             statement("enqueue_jobs"),
@@ -122,9 +115,20 @@ def enqueue_many(
                 "partitions": None if shares is None else shares[begin : begin + CHUNK],
             },
             partial(_added, job_type, len(texts[begin : begin + CHUNK])),
+            makes_due=True,
         )
         for begin in range(0, len(texts), CHUNK)
     ]
+
+
+def using(enqueue: Query[Any], columns: str, condition: str, uses: Sequence[tuple[int, UUID]]) -> Query[Any]:
+    """The same enqueue, which also records the stored objects that its jobs use: each with the place of its row, from
+    1. Only rows for which the condition holds have this payload."""
+    text = statement("enqueue_using").replace("/* the enqueue */", enqueue.text).replace("/* columns */", columns)
+    params = {"stored": ",".join(str(each) for _, each in uses), "places": ",".join(str(place) for place, _ in uses)}
+    return replace(
+        enqueue, text=text.replace("/* it has this payload */", condition), params={**enqueue.params, **params}
+    )
 
 
 class Expired(NamedTuple):
@@ -153,20 +157,20 @@ def _with_options(
     job_type: str,
     texts: Sequence[str],
     keys: Sequence[str | None] | None,
-    rule: UniqueRule | None,
     defaults: Mapping[str, Json],
     options: EnqueueOptions,
     partitions: Sequence[str] | None,
     after: Sequence[After],
     workflow: UUID | None,
 ) -> Query[list[Enqueued]]:
-    if rule is not None and rule.delay is not None:
+    unique = check_unique(options.get("unique"))
+    if unique is not None and unique.delay is not None:
         if "run_at" in options or "delay" in options:
-            raise InvalidArgument("debounce cannot be used with run_at or delay: it decides when the job is due")
-        options = {**options, "delay": rule.delay}
-    unique = None if rule is None else [rule.key_of(text, defaults) for text in texts]
-    raises = rule is not None and rule.raises
-    if unique is not None and raises and len(set(unique)) < len(unique):
+            raise InvalidArgument("Debounce cannot be used with run_at or delay: it decides when the job is due")
+        options = {**options, "delay": unique.delay}
+    unique_keys = None if unique is None else [unique.key_of(text, defaults) for text in texts]
+    raises = unique is not None and unique.raises
+    if unique_keys is not None and raises and len(set(unique_keys)) < len(unique_keys):
         raise InvalidArgument('on_conflict="raise", but two of the calls have the same unique key')
     shared = _shared(job_type, **options)
     given: dict[str, Any] = {
@@ -179,16 +183,8 @@ def _with_options(
         "after": [each.record() for each in after] or None,
         "workflow": None if workflow is None else {"id": str(workflow)},
     }
-    if rule is not None:
-        given |= {
-            "unique_keys": unique,
-            "unique_while": "pending" if rule.pending else None,
-            "period": rule.period,
-            "per_period": rule.per_period,
-            "on_conflict": list(rule.changes),
-            "latest": rule.latest,
-            "all_or_none": raises,
-        }
+    if unique is not None:
+        given |= {"unique_keys": unique_keys, **unique.options()}
     del given["job_type"]
     record = {name: _plain(value) for name, value in given.items() if value is not None}
     params = {"job_type": shared["job_type"], "data": "\n".join(texts), "options": encode(record, _MAX_INT)}
@@ -206,11 +202,12 @@ def _with_options(
                 raise DuplicateJob(job_type, each.id)
         return enqueued
 
-    return Query(statement("enqueue_with_options"), params, read)
+    return Query(statement("enqueue_with_options"), params, read, makes_due=True)
 
 
-def _needs_options(rule: UniqueRule | None, options: EnqueueOptions) -> bool:
-    return rule is not None or options.get("expires") is not None or options.get("weight") is not None
+def _needs_options(options: EnqueueOptions) -> bool:
+    given = options.get("unique"), options.get("expires"), options.get("weight")
+    return given != (None, None, None)
 
 
 def _partition(options: EnqueueOptions) -> str | None:
@@ -261,12 +258,14 @@ def _shared(
     queue: str = "default",
     run_at: datetime | None = None,
     delay: Duration | None = None,
-    max_attempts: int = 3,
+    retry: Retries = _RETRIES,
     expires: Duration | datetime | None = None,
     weight: int | None = None,
     partition: Mapping[str, object] | None = None,
     headers: Mapping[str, str] | None = None,
+    unique: Unique | None = None,
 ) -> dict[str, object]:
+    check_unique(unique)
     if weight is not None:
         int_within(weight, 1, MOST, "weight")
     if partition is not None and not isinstance(partition, Mapping):
@@ -283,6 +282,6 @@ def _shared(
         "queue": text_within(queue, 50, "queue"),
         "run_at": run_at,
         "delay": None if delay is None else _span(delay, "delay"),
-        "max_attempts": int_within(max_attempts, 1, _MAX_INT, "max_attempts"),
+        "max_attempts": check_retry_of_job(retry).max_attempts,
         "headers": encode_headers(headers),
     }

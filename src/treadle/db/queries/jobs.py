@@ -75,7 +75,7 @@ def event(job: AnyJob, name: str, data: dict[str, Json]) -> Query[None]:
 
 def complete(job: AnyJob, result: Json, payload_limit: int) -> Query[None]:
     params = {**_fence(job), "result": None if result is None else encode(result, payload_limit, "result")}
-    return _change("complete_job", params, _changed(job, "completed"))
+    return _change("complete_job", params, _changed(job, "completed"), makes_due=True)
 
 
 def complete_many(jobs: Sequence[JobRow], results: Sequence[Json] | None, payload_limit: int) -> Query[list[JobRow]]:
@@ -106,7 +106,7 @@ def complete_many(jobs: Sequence[JobRow], results: Sequence[Json] | None, payloa
         "seconds": None,
         "lock_timeout": None,
     }
-    return Query(statement("complete_jobs"), params, lost)
+    return Query(statement("complete_jobs"), params, lost, makes_due=True)
 
 
 def fail(job: AnyJob, error: object, delay: Duration | None = None, final: bool = False) -> Query[None]:
@@ -116,12 +116,12 @@ def fail(job: AnyJob, error: object, delay: Duration | None = None, final: bool 
         "delay": None if delay is None else duration(delay, "delay"),
         "final": final,
     }
-    return _change("fail_job", params, _changed(job, "failed"))
+    return _change("fail_job", params, _changed(job, "failed"), makes_due=True)
 
 
 def release(job: AnyJob, delay: Duration | None = None) -> Query[None]:
     params = {**_fence(job), "delay": None if delay is None else duration(delay, "delay")}
-    return _change("release_job", params, _changed(job, "given back"))
+    return _change("release_job", params, _changed(job, "given back"), makes_due=True)
 
 
 def cancel(job: AnyJob, reason: str | None) -> Query[None]:
@@ -129,12 +129,12 @@ def cancel(job: AnyJob, reason: str | None) -> Query[None]:
     is_claim = isinstance(job, JobRow) and job.status in (Status.CLAIMED, Status.RUNNING)
     target = job if is_claim else job_id(job)
     params = {**_fence(target), "reason": None if reason is None else clean_error(reason)}
-    return _change("cancel_job", params, _changed(target, "cancelled"))
+    return _change("cancel_job", params, _changed(target, "cancelled"), makes_due=True)
 
 
 def retry(job: AnyJob) -> Query[None]:
     target = job_id(job)
-    return _change("retry_job", {"id": target}, _changed(target, "retried"))
+    return _change("retry_job", {"id": target}, _changed(target, "retried"), makes_due=True)
 
 
 def get_job(job: AnyJob, *, payloads: bool = True) -> Query[JobRow]:
@@ -237,11 +237,14 @@ def _fence(job: AnyJob) -> dict[str, object]:
     return {"id": job_id(job), "lease": None, "worker_id": None}
 
 
-def _change(function: str, params: dict[str, object], read: Callable[[Rows], Result]) -> Query[Result]:
+def _change(
+    function: str, params: dict[str, object], read: Callable[[Rows], Result], makes_due: bool = False
+) -> Query[Result]:
     """Call a function that returns whether it changed the job, and select the job's status if it did not."""
     called = call(function, params, read).text.removeprefix("select ")
     status = f"{SCHEMA_TOKEN}job_status(%(id)s)"
-    return Query(f"select changed, case when not changed then {status} end from {called} as changed", params, read)
+    text = f"select changed, case when not changed then {status} end from {called} as changed"
+    return Query(text, params, read, makes_due)
 
 
 def _changed(job: AnyJob, change: str) -> Callable[[Rows], None]:

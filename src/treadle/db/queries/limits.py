@@ -11,6 +11,7 @@ from treadle.words.errors import InvalidArgument, UnknownLimit, shown
 from treadle.words.limit_status import LimitKind, LimitStatus
 from treadle.words.limits import MOST, MOST_PENDING, Declared
 from treadle.words.naming import int_within, text_within
+from treadle.words.options import Options
 
 _COMPUTED = {"exact": "waiting < counted_to and lanes < counted_to"}
 _COLUMNS = ", ".join(_COMPUTED.get(each, each) for each in LimitStatus._fields)
@@ -33,6 +34,9 @@ class LimitOptions(TypedDict, total=False):
     """The name of an argument: each of its values has the added limit for itself."""
     actor: str
     reason: str
+
+
+_OPTIONS = Options("limits.set()", LimitOptions.__annotations__, is_value=True)
 
 
 class Kind(NamedTuple):
@@ -101,6 +105,7 @@ def get_kind(name: str) -> Query[Kind]:
 
 def find_kind(name: str, options: LimitOptions) -> Query[Kind | None]:
     """None: there is no such limit yet, and these options add it."""
+    _OPTIONS.check(options)
     query = get_kind(name)
 
     def read(rows: Rows) -> Kind | None:
@@ -132,7 +137,7 @@ def change(name: str, known: Kind | None, amount: int | None, options: LimitOpti
         if not rows[0][0]:  # it was removed in the meantime
             raise UnknownLimit(name, [])
 
-    return call("set_limit", params, read)
+    return call("set_limit", params, read, makes_due=True)
 
 
 def pause(name: str, known: Kind, options: LimitOptions) -> Query[None]:
@@ -152,7 +157,7 @@ def reset(known: Kind, key: str | None = None, actor: str | None = None, reason:
     if key is not None:
         _check_key(known)
     params = {"name": known.name, "key": None if key is None else key_text(key), **audit_params(actor, reason)}
-    return call("reset_limit", params, lambda rows: bool(rows[0][0]))
+    return call("reset_limit", params, lambda rows: bool(rows[0][0]), makes_due=True)
 
 
 def limit_name(name: str) -> str:

@@ -55,7 +55,7 @@ def change_jobs(
     def read(rows: Rows) -> list[ChangeResult]:
         return [ChangeResult(row[0], row[1], None if row[2] is None else Status(row[2])) for row in rows]
 
-    return call("operate", params, read, columns="id, outcome, status")
+    return call("operate", params, read, columns="id, outcome, status", makes_due=True)
 
 
 def pause(job_type: str | None, queue: str | None, actor: str | None = None, reason: str | None = None) -> Query[bool]:
@@ -65,7 +65,7 @@ def pause(job_type: str | None, queue: str | None, actor: str | None = None, rea
 
 def resume(job_type: str | None, queue: str | None, actor: str | None = None, reason: str | None = None) -> Query[bool]:
     """Returns False if there is no such pause."""
-    return call("resume", _pause_params(job_type, queue, actor, reason), lambda rows: bool(rows[0][0]))
+    return call("resume", _pause_params(job_type, queue, actor, reason), lambda rows: bool(rows[0][0]), makes_due=True)
 
 
 def find_pauses() -> Query[list[Pause]]:

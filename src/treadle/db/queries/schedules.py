@@ -53,6 +53,7 @@ def enqueue(due: Mapping[DueSchedule, Plan | str]) -> Query[list[Enqueued]]:
         {"due": json.dumps(orders)},
         lambda rows: list(map(Enqueued._make, rows)),
         columns="name, enqueued, error",
+        makes_due=True,
     )
 
 
@@ -117,13 +118,13 @@ def put(
         "exists": exists,
         **audit_params(actor, reason),
     }
-    return call("put_schedule", params, lambda rows: _changed(rows, name))
+    return call("put_schedule", params, lambda rows: _changed(rows, name), makes_due=True)
 
 
 def operate(action: str, name: str, actor: str | None = None, reason: str | None = None) -> Query[bool]:
     """Pause, resume, run or delete a schedule. Returns False if there was nothing to change."""
     params = {"action": action, "name": schedule_name(name), **audit_params(actor, reason)}
-    return call("operate_schedule", params, lambda rows: _changed(rows, name))
+    return call("operate_schedule", params, lambda rows: _changed(rows, name), makes_due=True)
 
 
 def schedule_name(name: str) -> str:

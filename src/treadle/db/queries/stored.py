@@ -1,6 +1,7 @@
 """Queries about stored content: writing it, reading it, its use by jobs, sweeping it."""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import NamedTuple
 from uuid import UUID
@@ -131,22 +132,12 @@ def forget(stored_ids: Iterable[UUID]) -> Query[int]:
 
 
 def _using(enqueue: Query[list[Enqueued]], uses: Sequence[tuple[int, UUID]]) -> Query[list[Enqueued]]:
-    params = enqueue.params
-    if "options" in params:
-        text = statement("enqueue_with_options_using").replace("/* enqueue_with_options.sql */", enqueue.text)
-    else:
-        text = statement("enqueue_jobs_using")
-    keys = params.get("keys", [params.get("key")])
-    partition = params.get("partition")
-    partitions = params.get("partitions", None if partition is None else [partition])
-    added = {
-        "keys": keys,
-        "partitions": partitions,
-        "headers": params.get("headers"),
-        "stored": _joined(each for _, each in uses),
-        "nths": ",".join(str(nth) for nth, _ in uses),
-    }
-    return Query(text, {**params, **added}, enqueue.read)
+    if "options" in enqueue.params:
+        # A job that existed before and was not changed has its own payload.
+        columns, condition = "id, is_new, is_changed", "enqueued.is_new or enqueued.is_changed"
+        return enqueueing.using(enqueue, columns, condition, uses)
+    enqueue = replace(enqueue, text=f"select added.id from ({enqueue.text}) as added (id)", alone=False, often=False)
+    return enqueueing.using(enqueue, "id", "enqueued.id is not null", uses)
 
 
 def _still_there(stored_id: UUID) -> Callable[[Rows], None]:

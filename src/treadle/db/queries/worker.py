@@ -242,11 +242,10 @@ def report_stuck(
     return call("report_stuck", params, _nothing)
 
 
-def report_stopped_children(
-    worker_id: str, processes: Sequence[int], jobs: Sequence[UUID], seconds: Sequence[float]
-) -> Query[None]:
+def report_stopped_children(worker_id: str, stopped: Sequence[tuple[int, UUID, float]]) -> Query[None]:
     """These child processes were stopped so many seconds ago, each with its job; no other ones are stopped."""
-    params = {"worker_id": worker_id, "processes": list(processes), "jobs": list(jobs), "seconds": list(seconds)}
+    processes, jobs, seconds = [[each[nth] for each in stopped] for nth in range(3)]
+    params = {"worker_id": worker_id, "processes": processes, "jobs": jobs, "seconds": seconds}
     return call("report_stopped_children", params, _nothing)
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from treadle.db.queries.enqueueing import EnqueueOptions, check_options
+from treadle.db.queries.enqueueing import EnqueueOptions, check_options, using
 from treadle.db.query import Query, Rows, call, statement
 from treadle.words.duration import duration
 from treadle.words.errors import JobNotFound, QueueFull, UnknownSignal
@@ -42,10 +42,10 @@ def enqueue_workflow(
         *jobs, workflow = [row[1] for row in rows]
         return EnqueuedWorkflow(workflow, jobs)
 
+    query = Query(statement("enqueue_workflow"), params, read, makes_due=True)
     if not uses:
-        return Query(statement("enqueue_workflow"), params, read)
-    stored = {"stored": ",".join(str(each) for _, each in uses), "nths": ",".join(str(nth) for nth, _ in uses)}
-    return Query(statement("enqueue_workflow_using"), params | stored, read)
+        return query
+    return using(query, "nth, id", "enqueued.nth is not null", [(nth + 1, each) for nth, each in uses])
 
 
 class WorkflowCounts(NamedTuple):
@@ -76,7 +76,7 @@ def count_members(workflow: UUID) -> Query[WorkflowCounts]:
 
 
 def close_workflow(workflow: UUID) -> Query[bool]:
-    return call("close_workflow", {"id": workflow}, lambda rows: bool(rows[0][0]))
+    return call("close_workflow", {"id": workflow}, lambda rows: bool(rows[0][0]), makes_due=True)
 
 
 def send_signal(workflow: UUID, name: str, value: Any, actor: str | None = None) -> Query[bool]:
@@ -93,11 +93,11 @@ def send_signal(workflow: UUID, name: str, value: Any, actor: str | None = None)
             raise UnknownSignal(name, workflow)
         return bool(rows[0][0] == "taken")
 
-    return Query(statement("send_signal"), params, read)
+    return Query(statement("send_signal"), params, read, makes_due=True)
 
 
 def retry_workflow(workflow: UUID) -> Query[int]:
-    return call("retry_workflow", {"id": workflow}, lambda rows: int(rows[0][0]))
+    return call("retry_workflow", {"id": workflow}, lambda rows: int(rows[0][0]), makes_due=True)
 
 
 class Member(NamedTuple):
@@ -121,8 +121,9 @@ def _time(seconds: float | None) -> datetime | None:
 
 
 def _node(row: Sequence[Any]) -> Node:
-    *first, created, started, finished, title = row
-    return Node._make([*first, _time(created), _time(started), _time(finished), title, False])
+    job_id, name, job_type, status, is_blocked, progress, *times, title = row
+    created, started, finished = map(_time, times)
+    return Node(job_id, name, job_type, status, bool(is_blocked), progress or 0, created, started, finished, title)
 
 
 def _graph_statement(name: str, titles: bool) -> str:
@@ -207,7 +208,9 @@ def step_options(options: EnqueueOptions) -> dict[str, Any]:
     """The options of a job, as enqueue_workflow() reads them."""
     check_options(**options)
     given: Mapping[str, Any] = options
-    found = {name: given[name] for name in ("priority", "queue", "max_attempts", "weight") if name in given}
+    found = {name: given[name] for name in ("priority", "queue", "weight") if name in given}
+    if "retry" in given:
+        found["max_attempts"] = given["retry"].max_attempts
     if options.get("headers"):
         found["headers"] = options["headers"]
     if options.get("run_at") is not None:

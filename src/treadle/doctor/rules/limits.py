@@ -116,7 +116,8 @@ def check_unopened(context: Context, workers: Sequence[Worker], limits: Sequence
         return [ok("unopened_limits", "Jobs that wait for a limit are claimed when it has room.")]
     names = list(dict.fromkeys(each.name for each in bad))
     statements = " ".join(
-        f"update {context.schema}.lanes set parked_name = null, parked_key = null where parked_name = {literal(each)};"
+        f"update {context.schema}.lanes set dormant_xid = null, limit_name = null, limit_key = null"
+        f" where limit_name = {literal(each)};"
         for each in names[:5]
     )
     return [

@@ -239,7 +239,8 @@ def check_notifications(context: Context, arrived: bool | None) -> list[Finding]
             "A test notification did not arrive: a connection pooler without support for LISTEN is in between, or "
             "TREADLE_LISTEN_URL leads to another database.",
             "Workers and handle.result() poll every 0.5 s instead: jobs start, and results arrive, up to 0.5 s later.",
-            "Set TREADLE_LISTEN_URL, or Treadle(listen_url=…), to a URL that connects to PostgreSQL directly, or to a "
-            "pool in session mode (PgBouncer: pool_mode = session). Or: treadle worker --no-listen --poll 0.2s",
+            "Set TREADLE_LISTEN_URL, or Treadle(connections=Connections(listen_url=…)), to a URL that connects to "
+            "PostgreSQL directly, or to a pool in session mode (PgBouncer: pool_mode = session). Or: treadle worker "
+            "--no-listen --poll 0.2s",
         )
     ]

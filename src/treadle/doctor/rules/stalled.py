@@ -42,7 +42,8 @@ def check_stalled(context: Context, workers: Sequence[QuietWorker], jobs: Sequen
             lines(detail),
             f"Look at what the process is doing, on its host: {dump}\n"
             "Most often, an async handler blocks the event loop: declare it with def, so that it runs in a thread, or "
-            "with process=True. With @app.job(deadline=…), the supervisor replaces a process that blocks for longer.\n"
+            'with process=True. With @app.job(timeout=("25s", "30s")), the supervisor replaces a process that blocks '
+            "for longer.\n"
             f"Then restart the worker, or replace only the process, which gives back its jobs: {kill}\n"
             "A worker that is stopping claims nothing until its running jobs have finished."
             + (f"\nIf the process is not blocked: treadle why {examples[0]}" if examples else ""),

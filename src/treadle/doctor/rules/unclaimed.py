@@ -38,7 +38,8 @@ def check_unclaimed(
             "Jobs are due and live workers serve them, but for a long time none of their type was claimed.",
             lines([f"{each.job_type}{_queue(each.queue)}: due for {span(each.due)} (job {each.id})" for each in bad]),
             "Most often, the workers are busy with jobs of higher priority: start more of them, raise their "
-            'concurrency, or give jobs that wait for long a share of the claims: Treadle(aging="1h").\n'
+            "concurrency, or give jobs that wait for long a share of the claims: "
+            'Treadle(fairness=Fairness(aging="1h")).\n'
             f"To see why it waits: treadle why {bad[0].id}",
         )
     ]

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from treadle.app import Treadle
+from treadle.app.treadle import Treadle
 from treadle.db.queries import operations as operation_queries
 from treadle.db.queries import schedules as schedule_queries
 from treadle.db.queries import workflows as workflow_queries

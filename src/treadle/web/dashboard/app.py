@@ -3,7 +3,7 @@
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 
-from treadle.app import Treadle
+from treadle.app.treadle import Treadle
 from treadle.db.queries.overview import find_unhealthy_workers
 from treadle.web.dashboard import assets, metrics
 from treadle.web.dashboard.api import endpoints

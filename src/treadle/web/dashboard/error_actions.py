@@ -3,7 +3,7 @@
 from datetime import timedelta
 from uuid import UUID
 
-from treadle.app import Treadle
+from treadle.app.treadle import Treadle
 from treadle.db.queries import error_groups as group_queries
 from treadle.operations.error_groups import achange_chunk
 from treadle.web.dashboard.actions import Chunk, actor

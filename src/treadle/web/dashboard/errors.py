@@ -1,6 +1,5 @@
 """Error responses, as JSON or as a page, and the security headers of every response."""
 
-import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -33,6 +32,7 @@ from treadle.words.errors import (
     WrongStatus,
 )
 from treadle.words.masking import masked
+from treadle.words.own_log import log
 
 _TITLES = {
     400: "Invalid request",
@@ -45,8 +45,6 @@ _TITLES = {
     503: "Database unavailable",
 }
 _UNAVAILABLE = "the database is unavailable; see the server log"
-
-log = logging.getLogger("treadle")
 
 
 def error_response(

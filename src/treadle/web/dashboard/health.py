@@ -5,7 +5,7 @@ import time
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from treadle.app import Treadle
+from treadle.app.treadle import Treadle
 from treadle.doctor import Finding
 from treadle.doctor.examine import aexamine, afind_signs
 from treadle.web.dashboard.redaction import redact_finding

@@ -2,25 +2,23 @@
 
 import asyncio
 import itertools
-import logging
 import socket
 from ipaddress import ip_address
 from typing import NamedTuple
 
 import uvicorn
 
-from treadle.app import Treadle
+from treadle.app.treadle import Treadle
 from treadle.db.reconnecting import Outage, reconnect_delay
 from treadle.web.dashboard.app import dashboard_app
 from treadle.web.dashboard.pages.live.readings import finish_reads
 from treadle.web.dashboard.security.local_only import local_only
 from treadle.web.dashboard.security.role_secrets import RoleSecrets
 from treadle.words.errors import DatabaseUnreachable, TreadleError
+from treadle.words.own_log import log
 
 # For pages, streams and API clients together; further connections get a 503.
 MAX_CONNECTIONS = 1000
-
-log = logging.getLogger("treadle")
 
 
 class Address(NamedTuple):
@@ -85,7 +83,7 @@ async def _reach_database(app: Treadle) -> None:
             await asyncio.to_thread(lambda: app.database.url)
         except DatabaseUnreachable as error:
             if outage.failed():
-                log.error("the database is unavailable, waiting for it: %s", error)  # noqa: TRY400 - one line
+                log.error("the database is unavailable, waiting for it: %s", error)
             await asyncio.sleep(reconnect_delay(failures))
         else:
             if outage.succeeded() is not None:

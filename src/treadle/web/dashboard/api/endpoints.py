@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
-from treadle.app import Treadle
+from treadle.app.treadle import Treadle
 from treadle.db.queries import limits as limit_queries
 from treadle.db.queries import operations as operation_queries
 from treadle.db.queries import overview as overview_queries

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
-from treadle.app import Treadle
+from treadle.app.treadle import Treadle
 from treadle.db.queries import error_groups as group_queries
 from treadle.operations.error_groups import aget_details
 from treadle.web.dashboard import error_actions

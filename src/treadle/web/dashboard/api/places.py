@@ -5,7 +5,7 @@ from typing import Any
 
 from starlette.exceptions import HTTPException
 
-from treadle.app import Treadle
+from treadle.app.treadle import Treadle
 from treadle.db.queries.dashboard import find_workflows
 from treadle.db.queries.listing import may_read_payloads
 from treadle.operations.known_names import acheck_name

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from starlette.responses import Response
 
-from treadle.app import Treadle
+from treadle.app.treadle import Treadle
 from treadle.db.queries import operations as operation_queries
 from treadle.web.dashboard.filters import read_audit_filter
 from treadle.web.dashboard.pages.live.readings import Readings

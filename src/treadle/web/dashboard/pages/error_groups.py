@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
-from treadle.app import Treadle
+from treadle.app.treadle import Treadle
 from treadle.db.queries import error_groups as group_queries
 from treadle.db.queries.error_groups import GroupFilter
 from treadle.operations.error_groups import STATUSES, acount_jobs, aget_details

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
-from treadle.app import Treadle
+from treadle.app.treadle import Treadle
 from treadle.db.queries import operations as operation_queries
 from treadle.db.queries.jobs import job_id
 from treadle.operations.bulk import Confirmed

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from starlette.responses import RedirectResponse, Response
 
-from treadle.app import Treadle
+from treadle.app.treadle import Treadle
 from treadle.db.queries.error_groups import get_group_of_job
 from treadle.operations.details import aget_details
 from treadle.operations.graph import aget_graph, aget_neighbours

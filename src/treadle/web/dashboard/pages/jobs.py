@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from treadle.app import Treadle
+from treadle.app.treadle import Treadle
 from treadle.db.queries.listing import estimate_jobs, find_jobs, has_payload_index, is_whole_list
 from treadle.db.queries.overview import Names, find_names
 from treadle.db.queries.snapshots import find_snapshots

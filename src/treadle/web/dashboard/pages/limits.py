@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from starlette.responses import RedirectResponse, Response
 
-from treadle.app import Treadle
+from treadle.app.treadle import Treadle
 from treadle.db.queries import limits as limit_queries
 from treadle.db.query import Query
 from treadle.web.dashboard import actions

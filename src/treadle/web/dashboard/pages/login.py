@@ -1,7 +1,5 @@
 """Sign in and sign out: a secret is exchanged for a signed session cookie."""
 
-import logging
-
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 
@@ -12,8 +10,7 @@ from treadle.web.dashboard.security.access import Role, cleaned_name
 from treadle.web.dashboard.security.cookies import BROWSER, SESSION, delete_cookie, set_cookie
 from treadle.web.dashboard.security.role_secrets import SESSION_SECONDS, RoleSecrets
 from treadle.web.dashboard.urls import local_path
-
-log = logging.getLogger("treadle")
+from treadle.words.own_log import log
 
 
 def routes(secrets: RoleSecrets) -> list[RouteSpec]:

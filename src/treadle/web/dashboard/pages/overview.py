@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
-from treadle.app import Treadle
+from treadle.app.treadle import Treadle
 from treadle.db.queries import dashboard as dashboard_queries
 from treadle.db.queries import overview as overview_queries
 from treadle.db.queries import snapshots as snapshot_queries

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
-from treadle.app import Treadle
+from treadle.app.treadle import Treadle
 from treadle.db.queries import dashboard as dashboard_queries
 from treadle.db.queries import limits as limit_queries
 from treadle.db.queries import schedules as schedule_queries

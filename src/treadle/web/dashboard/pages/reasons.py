@@ -2,7 +2,7 @@
 
 from contextlib import suppress
 
-from treadle.app import Treadle
+from treadle.app.treadle import Treadle
 from treadle.web.dashboard.redaction import redact_reason
 from treadle.why.explain import awhy
 from treadle.why.reason import Reason

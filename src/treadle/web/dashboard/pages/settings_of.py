@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from treadle.app import Treadle
+from treadle.app.treadle import Treadle
 from treadle.words.backoff import Backoff
 from treadle.words.duration import duration
 from treadle.words.formatting import span
@@ -23,12 +23,12 @@ def settings_of(app: Treadle, kind: str, name: str) -> Settings | None:
     policy = function.policy
     items = [
         ("Function", f"{function.function.__module__}.{function.function.__qualname__}"),
-        ("Attempts", _text(defaults.get("max_attempts"))),
+        ("Attempts", _text(policy.retry.max_attempts)),
         ("Queue", _text(defaults.get("queue"))),
         ("Priority", _text(defaults.get("priority"))),
         ("Timeout", _seconds(policy.timeout)),
         ("Deadline", _seconds(policy.deadline)),
-        ("Retries after", _backoff(policy.backoff)),
+        ("Retries after", _backoff(policy.retry.backoff or Backoff())),
         ("Runs in", "a child process" if policy.process else "the event loop" if function.is_async else "a thread"),
         ("Memory limit", _text(policy.memory_limit)),
     ]

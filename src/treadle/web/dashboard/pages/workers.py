@@ -6,7 +6,7 @@ from typing import Any
 
 from starlette.responses import RedirectResponse, Response
 
-from treadle.app import Treadle
+from treadle.app.treadle import Treadle
 from treadle.web.dashboard import actions
 from treadle.web.dashboard.pages.live.readings import Readings
 from treadle.web.dashboard.pages.live.regions import Regions, stream_regions

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from starlette.responses import Response
 
-from treadle.app import Treadle
+from treadle.app.treadle import Treadle
 from treadle.db.queries.dashboard import find_workflows
 from treadle.db.queries.listing import may_read_payloads
 from treadle.db.query import Query

@@ -11,6 +11,7 @@ from django.db import connections
 
 from treadle.cli import main
 from treadle.contrib.django.conf import configuration, database_url
+from treadle.words.connections import check_connections
 
 PROGRAM = "manage.py treadle"
 
@@ -50,7 +51,7 @@ def _prepare() -> None:
         TREADLE_DATABASE_URL=database_url(),
         TREADLE_SCHEMA=chosen.schema,
     )
-    if listen_url := chosen.options.get("listen_url"):
+    if listen_url := check_connections(chosen.options.get("connections")).listen_url:
         os.environ["TREADLE_LISTEN_URL"] = listen_url
     # A worker may run for months, and this process needs none.
     connections.close_all()

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from uuid import UUID
 
-from treadle.app import Treadle
+from treadle.app.treadle import Treadle
 from treadle.operations.graph import aget_graph
 from treadle.words.errors import TooSlow
 from treadle.words.graph import Graph

@@ -10,7 +10,7 @@ from contextlib import aclosing
 from typing import NamedTuple
 from uuid import UUID
 
-from treadle.app import Treadle
+from treadle.app.treadle import Treadle
 from treadle.db.queries.listing import find_jobs_by_id
 from treadle.web.dashboard.pages.live.readings import Reading, Readings, Unavailable
 from treadle.web.dashboard.pages.rendering import fragment

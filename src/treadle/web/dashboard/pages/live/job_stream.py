@@ -6,7 +6,7 @@ from contextlib import aclosing
 
 from starlette.responses import Response
 
-from treadle.app import Treadle
+from treadle.app.treadle import Treadle
 from treadle.web.dashboard.pages.graph import RenderedGraphs
 from treadle.web.dashboard.pages.job import id_of, page_state, render_state, render_why
 from treadle.web.dashboard.pages.live.jobs import Deleted, JobPage, JobUpdate, LiveJobs

@@ -5,7 +5,7 @@ from contextlib import aclosing
 from typing import NamedTuple
 from uuid import UUID
 
-from treadle.app import Treadle
+from treadle.app.treadle import Treadle
 from treadle.db.queries import events as event_queries
 from treadle.db.queries import logs as log_queries
 from treadle.db.queries import snapshots as snapshot_queries

@@ -8,7 +8,6 @@ Once a second, one small query looks for what pages must show soon. When that ch
 """
 
 import asyncio
-import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Hashable
 from contextlib import nullcontext, suppress
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -16,8 +15,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from treadle.db.database import DatabaseError
 from treadle.db.patience import ON_SCREEN, patience
 from treadle.words.errors import DatabaseUnreachable, TableLocked, TooSlow, TreadleError
-
-log = logging.getLogger("treadle")
+from treadle.words.own_log import log
 
 # How often a topic is read, unless its page says otherwise.
 SECONDS = 2.0

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable
 from uuid import UUID
 
-from treadle.app import Treadle
+from treadle.app.treadle import Treadle
 from treadle.web.dashboard.pages.live.readings import Readings
 from treadle.web.dashboard.pages.reasons import find_reason
 from treadle.why.reason import Reason

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
 from typing import TypeVar
 
-from treadle.app import Treadle
+from treadle.app.treadle import Treadle
 from treadle.operations.state import QueueState, aread_state
 from treadle.web.dashboard.pages.live import readings as live
 from treadle.web.dashboard.pages.live.readings import Reading, Readings

@@ -4,6 +4,9 @@ import { $, all } from "./dom.js";
 
 const address = new URL(document.body.dataset.root, location.href).origin;
 
+// Ends the notice of the last copy.
+let restore = () => {};
+
 async function copy(button, text) {
   try {
     await navigator.clipboard.writeText(text);
@@ -13,10 +16,17 @@ async function copy(button, text) {
     if (shown) getSelection().selectAllChildren(shown);
     return;
   }
-  const label = button.textContent;
+  restore();
+  const label = [...button.childNodes]; // a part of it is hidden
   $("#copied").textContent = "Copied.";
-  button.textContent = "Copied";
-  setTimeout(() => { button.textContent = label; $("#copied").textContent = ""; }, 1500);
+  button.replaceChildren("Copied");
+  const timer = setTimeout(() => restore(), 1500);
+  restore = () => {
+    clearTimeout(timer);
+    button.replaceChildren(...label);
+    $("#copied").textContent = "";
+    restore = () => {};
+  };
 }
 
 export function offerCopying() {

@@ -7,12 +7,12 @@ from types import TracebackType
 from typing import Any, Self
 from uuid import UUID
 
-from treadle.app.backend import Backend
-from treadle.app.function import Enqueuer
-from treadle.app.handle import Handle
 from treadle.db.queries import enqueueing
 from treadle.db.queries import workflows as queries
 from treadle.db.queries.workflows import Member, WorkflowCounts
+from treadle.jobs.backend import Backend
+from treadle.jobs.function import Enqueuer
+from treadle.jobs.handle import Handle
 from treadle.words.errors import InvalidArgument, TreadleError
 
 
@@ -41,11 +41,11 @@ class WorkflowHandle(Handle[Any]):
     async def acounts(self) -> WorkflowCounts:
         return await self._database.arun(queries.count_members(self.id))
 
-    def retry(self) -> int:
+    def retry(self) -> int:  # type: ignore[override]  # of how many jobs, instead of None
         """Retry the jobs that failed or were cancelled; the rest goes on. Returns how many."""
         return self._database.run(queries.retry_workflow(self.id))
 
-    async def aretry(self) -> int:
+    async def aretry(self) -> int:  # type: ignore[override]
         return await self._database.arun(queries.retry_workflow(self.id))
 
     def signal(self, name: str, value: Any = None, /, **values: Any) -> bool:

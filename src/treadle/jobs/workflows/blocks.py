@@ -5,14 +5,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from treadle.app.backend import Backend
-from treadle.app.function import Call
-from treadle.app.handle import Handle
-from treadle.app.outputs import places_of
-from treadle.app.workflows.steps import Edge, ForEach, Signal, Step, StepGraph
 from treadle.db.queries import stored as stored_queries
 from treadle.db.queries import workflows as workflow_queries
 from treadle.db.query import Query
+from treadle.jobs.backend import Backend
+from treadle.jobs.function import Call
+from treadle.jobs.handle import Handle
+from treadle.jobs.outputs import places_of
+from treadle.jobs.workflows.steps import Edge, ForEach, Signal, Step, StepGraph
+from treadle.words.after import may_fail
 from treadle.words.errors import InvalidArgument
 from treadle.words.graph import SIGNAL, WORKFLOW
 from treadle.words.headers import encode_headers
@@ -192,13 +193,17 @@ class Blocks:
 
 def _merged(after: Sequence[Edge], shown: str) -> dict[Any, Edge]:
     """One for each source, with all that was said about it."""
-    found: dict[Any, Edge] = {}
+    by_source: dict[Any, list[Edge]] = {}
     for edge in after:
-        known = found.setdefault(edge.source, Edge(edge.source, edge.ok_to_fail, edge.if_failed))
-        known.arguments += edge.arguments
-        if edge.if_failed != known.if_failed or (known.if_failed and known.arguments):
-            raise InvalidArgument(f"{shown}: if_failed({edge.source}) cannot be used with another way to wait for it")
-        known.ok_to_fail |= edge.ok_to_fail
+        by_source.setdefault(edge.source, []).append(edge)
+    found = {}
+    for source, edges in by_source.items():
+        arguments = [name for edge in edges for name in edge.arguments]
+        if_failed = {edge.if_failed for edge in edges}
+        if if_failed != {False} and (arguments or len(if_failed) > 1):
+            raise InvalidArgument(f"{shown}: if_failed({source}) cannot be used with another way to wait for it")
+        ok_to_fail = may_fail([edge.ok_to_fail for edge in edges if not edge.arguments])
+        found[source] = Edge(source, ok_to_fail, True in if_failed, arguments)
     return found
 
 

@@ -3,17 +3,18 @@
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, overload
 
-from treadle.app.function import JobFunction
-from treadle.app.job_options import Errors, JobOptions, job_options
-from treadle.app.schedules import ScheduleOptions, check_times
 from treadle.attempt.job import Job
-from treadle.words.backoff import Backoff
+from treadle.jobs.function import JobFunction
+from treadle.jobs.job_options import JobOptions, Timeout, job_options
+from treadle.jobs.schedules import ScheduleOptions, check_schedule
 from treadle.words.duration import Duration
-from treadle.words.errors import InvalidArgument, InvalidJob, UnknownJobType
-from treadle.words.limits import Limit, MaxPending, Per, Rate, declared_limits, fair_settings
+from treadle.words.errors import InvalidJob, UnknownJobType
+from treadle.words.limits import AnyLimit, Per, declared_limits, fair_settings
 from treadle.words.naming import text_within
+from treadle.words.retries import Retries
 from treadle.words.size import Size
-from treadle.words.unique import OnConflict, Unique, While
+from treadle.words.times import Times
+from treadle.words.unique import Unique
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -25,7 +26,7 @@ AnyFunction = JobFunction[..., Any, ..., Any]
 
 class DeclaredSchedule(NamedTuple):
     name: str
-    expression: str | None
+    schedule: Times
     function: AnyFunction
     arguments: Mapping[str, Any] | None
     options: ScheduleOptions
@@ -86,81 +87,50 @@ class JobGroup:
         aliases: Sequence[str] = ...,
         priority: int = ...,
         queue: str = ...,
-        max_attempts: int = ...,
-        timeout: Duration | None = ...,
-        deadline: Duration | None = ...,
-        backoff: Backoff = ...,
-        retry_on: Errors | None = ...,
-        give_up_on: Errors = ...,
+        retry: Retries = ...,
+        timeout: Timeout | None = ...,
         process: bool = ...,
         memory_limit: Size | None = ...,
         logs: bool = ...,
         prints: bool = ...,
-        schedule: str | None = ...,
-        every: Duration | None = ...,
-        timezone: str = ...,
+        schedule: Times | None = ...,
         expires: Duration | None = ...,
-        unique: Unique = ...,
-        while_: While = ...,
-        unique_for: Duration = ...,
-        on_conflict: OnConflict | Sequence[OnConflict] = ...,
-        debounce: Duration = ...,
-        debounce_limit: Duration = ...,
-        throttle: str = ...,
-        limit: Limit | Sequence[Limit] = ...,
-        rate: Rate | Sequence[Rate] = ...,
-        max_pending: int | MaxPending | Sequence[MaxPending] = ...,
-        fair_by: Per = ...,
-        weight: int = ...,
+        unique: Unique | None = ...,
+        limits: AnyLimit | Sequence[AnyLimit] | None = ...,
+        fair_by: Per | None = ...,
+        weight: int | None = ...,
     ) -> _Decorator: ...
-    def job(
-        self,
-        function: Any = None,
-        /,
-        *,
-        schedule: str | None = None,
-        every: Duration | None = None,
-        timezone: str | None = None,
-        **given: Any,
-    ) -> Any:
+    def job(self, function: Any = None, /, **given: Any) -> Any:
         """Decorate a function to make it a job function: `@app.job` or `@app.job(priority=10)`.
 
-        The job type is the function's name, or `name`; `aliases` are former names, whose jobs it also runs. `priority`,
-        `queue` and `max_attempts` are defaults that using() overrides.
+        The job type is the function's name, or `name`; `aliases` are former names, whose jobs it also runs. `priority`
+        and `queue` are defaults that using() overrides.
 
-        After `timeout` the handler is interrupted and the attempt fails; after `deadline`, by default 10 s later, it is
-        killed. With `process=True` the handler runs in a child process, which can be killed alone, also when it exceeds
-        `memory_limit`.
+        A failed attempt is retried twice, or as `retry` says: `retry=Retries(5, on=ConnectionError,
+        backoff=Backoff(first="2s"))`.
 
-        A failed attempt is retried after `backoff`, which is exponential, with 50 % jitter. With `retry_on`, only these
-        exceptions are retried; those of `give_up_on` never are. What the handler logs is stored with the job unless
-        `logs` is False, and what it prints if `prints` is True.
+        After `timeout` the handler is interrupted and the attempt fails; 10 s later it is killed. With two durations,
+        `timeout=("25s", "30s")`, it is killed after the second. With `process=True` the handler runs in a child
+        process, which can be killed alone, also when it exceeds `memory_limit`.
 
-        With `schedule`, a cron expression in `timezone`, or `every`, a duration, workers enqueue it at these times. It
-        must then be callable without arguments; schedule() has more options.
+        What the handler logs is stored with the job unless `logs` is False, and what it prints if `prints` is True.
 
-        `expires` and the options for unique jobs (`unique`, `while_`, `unique_for`, `on_conflict`, `debounce`,
-        `debounce_limit` and `throttle`) are those of using(), for every call.
+        With `schedule`, workers enqueue it at these times: `schedule=Cron("0 9 * * mon", timezone="Europe/Oslo")` or
+        `schedule=Every("90s")`. It must then be callable without arguments; schedule() can pass some.
 
-        `limit` is how many of its jobs may run at once, `rate` how many may start per period, on all workers together:
-        `limit=[Limit(100), Limit(3, per="tenant")], rate=Rate(10, "1s", per="tenant")`. A job uses `weight` of each.
-        With `fair_by`, the values of that argument take turns. `max_pending` is how many may wait: then enqueue()
-        raises QueueFull, or what `MaxPending(…)` says.
+        A job that no worker has claimed within `expires` after it was due is cancelled. With `unique`, a call may
+        return a job that exists: `unique=Once("user")`, `Debounce("30s", "user")` or `Throttle(1, "5m", "user")`.
+
+        `limits` are for all workers together: how many of its jobs run at once, start per period and wait, such as
+        `limits=[Limit(100), Limit(3, per="tenant"), Rate(10, "1s"), MaxPending(1000)]`. A job uses `weight` of each.
+        With `fair_by`, the values of that argument take turns.
         """
         options = job_options(**given)
-        times: ScheduleOptions = {}
-        if timezone is not None:
-            times["timezone"] = timezone
-        if every is not None:
-            times["every"] = every
-        scheduled = schedule is not None or every is not None
-        if times and not scheduled:
-            raise InvalidArgument(f"timezone needs a schedule, got {timezone!r} alone")
 
         def register(function: Callable[..., Any]) -> AnyFunction:
             made = self._register(function, options)
-            if scheduled:
-                self._declare(DeclaredSchedule(made.name, schedule, made, None, times))
+            if options.schedule is not None:
+                self._declare(DeclaredSchedule(made.name, options.schedule, made, None, {}))
             return made
 
         return register(function) if function else register
@@ -168,17 +138,18 @@ class JobGroup:
     def schedule(
         self,
         name: str,
-        expression: str | None,
+        schedule: Times,
         function: AnyFunction,
         arguments: Mapping[str, Any] | None = None,
         **options: "Unpack[ScheduleOptions]",
     ) -> None:
-        """Declare a schedule: `app.schedule("nightly", "0 3 * * *", report, {"kind": "full"}, timezone="Europe/Oslo")`.
+        """Declare a schedule: `app.schedule("nightly", Cron("0 3 * * *"), report, {"kind": "full"}, queue="reports")`.
 
-        Workers of this code enqueue the function with these arguments at the times of the expression: cron with five or
-        six fields, `@hourly` and the like; or None, with `every="90s"`. The options are those of ScheduleOptions.
+        Workers of this code enqueue the function with these arguments at these times. The options are those of
+        ScheduleOptions.
         """
-        self._declare(DeclaredSchedule(name, expression, function, arguments, options))
+        check_schedule(schedule, options)
+        self._declare(DeclaredSchedule(name, schedule, function, arguments, options))
 
     def function(self, job_type: str) -> AnyFunction:
         """Return the job function with this name or alias. Raises UnknownJobType if there is none."""
@@ -227,7 +198,6 @@ class JobGroup:
         self._functions.update(dict.fromkeys((function.name, *function.aliases), function))
 
     def _declare(self, schedule: DeclaredSchedule) -> None:
-        check_times(schedule.expression, schedule.options)
         if self._app is not None:
             self._app._declare(schedule)
         self._schedules.append(schedule)

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeAlias, TypeVar, cast, overload
 from uuid import UUID
 
-from treadle.app.function import Call
-from treadle.app.outputs import Output, outputs_of
+from treadle.jobs.function import Call
+from treadle.jobs.outputs import Output, outputs_of
 from treadle.words.after import After, HasId, IfFailed, OkToFail, is_id, waits_for
 from treadle.words.duration import Duration, duration
 from treadle.words.errors import InvalidArgument

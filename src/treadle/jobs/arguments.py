@@ -13,9 +13,9 @@ from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
 from typing_extensions import TypeAliasType, TypedDict  # pydantic needs these before Python 3.12
 
-from treadle.app.outputs import annotation_of, fits, outputs_of
 from treadle.attempt.attempt import Attempt
 from treadle.attempt.job import Job, job_of
+from treadle.jobs.outputs import annotation_of, fits, outputs_of
 from treadle.words.errors import InvalidArgument, InvalidJob, InvalidPayload
 from treadle.words.payload import Encoded, Json, check_size
 from treadle.words.round_trip import Encoder, first_problem

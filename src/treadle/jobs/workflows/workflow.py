@@ -3,17 +3,17 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar, get_args, get_origin, overload
 
-from treadle.app.backend import Backend
-from treadle.app.function import Call
-from treadle.app.middleware import EnqueueCall
-from treadle.app.outputs import Output, fits
-from treadle.app.workflows.blocks import Blocks
-from treadle.app.workflows.handles import WorkflowHandle
-from treadle.app.workflows.steps import Before, Edge, ForEach, Signal, Step, StepGraph, edges_of, sources_of
 from treadle.db.database import Database, Source
 from treadle.db.queries import workflows as queries
 from treadle.db.queries.workflows import EnqueuedWorkflow
 from treadle.db.query import Query
+from treadle.jobs.backend import Backend
+from treadle.jobs.function import Call
+from treadle.jobs.middleware import EnqueueCall
+from treadle.jobs.outputs import Output, fits
+from treadle.jobs.workflows.blocks import Blocks
+from treadle.jobs.workflows.handles import WorkflowHandle
+from treadle.jobs.workflows.steps import Before, Edge, ForEach, Signal, Step, StepGraph, edges_of, sources_of
 from treadle.words.duration import Duration, duration
 from treadle.words.errors import InvalidArgument
 from treadle.words.naming import int_within, text_within

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from treadle.app.backend import Backend
-from treadle.app.function import Call
-from treadle.app.middleware import EnqueueCall
-from treadle.app.workflows.blocks import Blocks
-from treadle.app.workflows.handles import Batch
-from treadle.app.workflows.workflow import CALLBACKS, checked_callbacks, deadline_seconds, noted
 from treadle.db.queries import workflows as queries
 from treadle.db.query import Query
+from treadle.jobs.backend import Backend
+from treadle.jobs.function import Call
+from treadle.jobs.middleware import EnqueueCall
+from treadle.jobs.workflows.blocks import Blocks
+from treadle.jobs.workflows.handles import Batch
+from treadle.jobs.workflows.workflow import CALLBACKS, checked_callbacks, deadline_seconds, noted
 from treadle.words.duration import Duration
 from treadle.words.errors import InvalidArgument
 

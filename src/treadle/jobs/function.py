@@ -10,29 +10,31 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from itertools import starmap
 from types import MappingProxyType
-from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, Unpack
+from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, Unpack, cast
 from uuid import UUID
 
-from treadle.app.arguments import Arguments
-from treadle.app.backend import Backend
-from treadle.app.handle import Handle
-from treadle.app.middleware import EnqueueCall
-from treadle.app.outputs import after_of, outputs_of
-from treadle.app.policy import Policy
 from treadle.db.database import Database, Source
 from treadle.db.queries import enqueueing
 from treadle.db.queries import stored as stored_queries
-from treadle.db.queries.enqueueing import EnqueueOptions, split_options
+from treadle.db.queries.enqueueing import EnqueueOptions
 from treadle.db.queries.workflows import step_options
 from treadle.db.query import Query
+from treadle.jobs.arguments import Arguments
+from treadle.jobs.backend import Backend
+from treadle.jobs.handle import Handle
+from treadle.jobs.middleware import EnqueueCall
+from treadle.jobs.outputs import after_of, outputs_of
+from treadle.jobs.policy import Policy
 from treadle.words.after import After, HasId, Waitable, combined, id_of, waits_for
 from treadle.words.errors import InvalidArgument, InvalidJob, NotIncluded, QueueFull
 from treadle.words.graph import SIGNAL, WORKFLOW
 from treadle.words.limits import LimitDeclaration, Per, TypeSettings, partition_of
 from treadle.words.naming import text_within
+from treadle.words.options import Options
 from treadle.words.payload import Encoded
+from treadle.words.retries import check_retry_of_job
 from treadle.words.stored import Noted
-from treadle.words.unique import Enqueued, UniqueOptions, UniqueRule, argument_names
+from treadle.words.unique import Enqueued, Unique, check_unique
 
 P = ParamSpec("P")  # the parameters of enqueue(): those of the function, without the job
 R = TypeVar("R")  # the result of the job
@@ -40,7 +42,7 @@ Q = ParamSpec("Q")  # the parameters of the function itself
 C = TypeVar("C")  # what a call returns: for an async function, a coroutine
 
 
-class UsingOptions(EnqueueOptions, UniqueOptions, total=False):
+class UsingOptions(EnqueueOptions, total=False):
     """The options of using()."""
 
     key: str | None
@@ -54,6 +56,9 @@ class UsingOptions(EnqueueOptions, UniqueOptions, total=False):
     """Your connection, of psycopg, asyncpg, SQLAlchemy or Django: the job becomes part of its transaction."""
 
 
+_USING = Options("using()", UsingOptions.__annotations__)
+
+
 class Enqueuer(Generic[P, R]):
     """A job function with options: what using() returns."""
 
@@ -62,8 +67,12 @@ class Enqueuer(Generic[P, R]):
         self._options = options
 
     def using(self, **options: Unpack[UsingOptions]) -> "Enqueuer[P, R]":
-        """Return the same function with other options: priority, queue, delay, run_at, max_attempts, key, connection,
-        after, workflow, expires, weight, partition, and those of UniqueOptions."""
+        """Return the same function with other options: priority, queue, delay, run_at, retry, expires, key, unique,
+        after, workflow, weight, partition, headers and connection."""
+        _USING.check(options)
+        check_unique(options.get("unique"))
+        if "retry" in options:
+            check_retry_of_job(options["retry"])
         return Enqueuer(self._function, {**self._options, **options})
 
     def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
@@ -104,7 +113,7 @@ class Enqueuer(Generic[P, R]):
     def prepared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> "Prepared":
         """A call with these arguments, checked."""
         chosen = self._resolved()
-        if chosen.rule is not None or "connection" in self._options:
+        if chosen.unique is not None or "connection" in self._options:
             raise InvalidArgument(f"{self._function.name}: a step of a workflow cannot be unique or have a connection")
         if chosen.after:
             raise InvalidArgument(f"{self._function.name}: give after to Workflow.add()")
@@ -155,21 +164,20 @@ class Enqueuer(Generic[P, R]):
             data, later = arguments.separate(args, kwargs, limit)
         if later:
             after = [*after, *(each for name, value in later.items() for each in after_of(name, value))]
-            self._check_known(later, chosen.rule)
-        defaults = arguments.defaults if chosen.rule is not None else None
+            self._check_known(later, chosen.unique)
+        defaults = None if chosen.unique is None else arguments.defaults
         options = chosen.options
-        if self._function.parts:
-            options = {**options, "partition": json.loads(self._partition(data, options))}
+        share = self._partition(data, options) if self._function.parts else None
         queries = [
             enqueueing.enqueue(
                 self._function.name,
                 data,
                 chosen.key,
                 limit,
-                chosen.rule,
                 defaults,
                 combined(after),
                 chosen.workflow,
+                share,
                 **options,
             )
         ]
@@ -200,13 +208,12 @@ class Enqueuer(Generic[P, R]):
             return data
 
         payloads = starmap(encoded, enumerate(calls))
-        defaults = arguments.defaults if chosen.rule is not None else None
+        defaults = None if chosen.unique is None else arguments.defaults
         queries = enqueueing.enqueue_many(
             self._function.name,
             payloads,
             keys,
             limit,
-            chosen.rule,
             defaults,
             partitions,
             in_one=self._function.wait is not None,
@@ -218,12 +225,12 @@ class Enqueuer(Generic[P, R]):
             queries = stored_queries.enqueue_using(queries, uses)
         return queries, chosen.database
 
-    def _check_known(self, later: Mapping[str, Any], rule: UniqueRule | None = None) -> None:
+    def _check_known(self, later: Mapping[str, Any], unique: Unique | None = None) -> None:
         """What the results of other jobs are is known only when they have ended."""
-        if rule is not None and (rule.unique is True or later.keys() & set(argument_names(rule.unique))):
+        if unique is not None and unique.key is None and not later.keys().isdisjoint(unique.arguments or later):
             raise InvalidArgument(
                 f"{min(later)} is the result of another job, but unique needs its value now: "
-                "use a text, or name other arguments"
+                "name other arguments, or use Once(key=…)"
             )
         names = {name for name, per in self._function.parts.items() if isinstance(per, str)} & later.keys()
         if names:
@@ -247,11 +254,11 @@ class Enqueuer(Generic[P, R]):
         database = self._function.backend.database
         if connection is not None:
             database = Database(connection, database.schema)
-        rule, options = split_options(given)
         self._function.arguments.check_annotations()
-        if rule is not None:
-            self._function.arguments.check_names(argument_names(rule.unique), "unique")
-        return _Chosen(database, key, rule, options, after, None if workflow is None else id_of(workflow, "workflow"))
+        if (unique := check_unique(given.get("unique"))) is not None:
+            self._function.arguments.check_names(unique.arguments, "unique")
+        options = cast(EnqueueOptions, given)
+        return _Chosen(database, key, unique, options, after, None if workflow is None else id_of(workflow, "workflow"))
 
 
 def _noted(enqueued: list[list[Enqueued]], call: EnqueueCall) -> list[Enqueued]:
@@ -306,7 +313,7 @@ class Call(Generic[R]):
 class _Chosen(NamedTuple):
     database: Database
     key: str | None
-    rule: UniqueRule | None
+    unique: Unique | None
     options: EnqueueOptions
     after: list[After]
     workflow: UUID | None
@@ -321,7 +328,7 @@ class JobFunction(Enqueuer[P, R], Generic[P, R, Q, C]):
         name: str,
         aliases: tuple[str, ...],
         policy: Policy,
-        defaults: UsingOptions,
+        defaults: EnqueueOptions,
         limits: Sequence[LimitDeclaration] = (),
         settings: Sequence[TypeSettings] = (),
         parts: Mapping[str, Per] = MappingProxyType({}),

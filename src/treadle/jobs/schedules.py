@@ -1,50 +1,38 @@
 """The schedules of an application: those that its code declares, and those that are added at run time."""
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any, TypedDict, Unpack
 
-from treadle.app.function import JobFunction
 from treadle.db.database import Database
 from treadle.db.queries import schedules as schedule_queries
 from treadle.db.queries.enqueueing import check_options
 from treadle.db.query import Query
+from treadle.jobs.function import JobFunction
 from treadle.why.explain import awhy_schedule, why_schedule
 from treadle.why.reason import Reason
-from treadle.words.duration import Duration, duration
 from treadle.words.errors import InvalidArgument, InvalidJob
 from treadle.words.naming import text_within
-from treadle.words.schedule import MISSED_LIMIT, Declaration, Missed, Overlap, ScheduleRow, choice, timetable
+from treadle.words.options import Options
+from treadle.words.retries import Retries, check_retry_of_job
+from treadle.words.schedule import Declaration, ScheduleRow
 from treadle.words.stored import Noted
+from treadle.words.times import Times, check_times
 
 AnyFunction = JobFunction[..., Any, ..., Any]
 
 
 class ScheduleOptions(TypedDict, total=False):
-    """The options of a schedule."""
+    """The options of the jobs of a schedule; by default, those of the function."""
 
-    every: Duration
-    """Instead of an expression: at multiples of this interval."""
-    timezone: str
-    """The time zone of the expression, such as Europe/Oslo. UTC if not given."""
-    clocks_forward: str
-    """At a local time that does not exist because clocks are set forward: run_late (default) or skip."""
-    clocks_back: str
-    """At a local time that comes twice because clocks are set back: run_once (default) or run_twice."""
-    missed: Missed
-    """After no worker could enqueue for a minute or more: skip (nothing), latest (default), or all."""
-    missed_limit: int
-    """How many, with missed="all". 100 if not given."""
-    overlap: Overlap
-    """While the job of the time before has not finished: allow (default), skip, or wait."""
-    jitter: Duration
-    """The job is due up to this much later, at random."""
-    start: datetime
-    end: datetime
     priority: int
     queue: str
-    max_attempts: int
+    retry: Retries
+    """How often a job is retried."""
     key: str
+    """Jobs with the same key run one at a time, in the order in which they were enqueued."""
+
+
+_OPTIONS = Options("schedule()", ("schedule", "actor", "reason", *ScheduleOptions.__annotations__))
 
 
 class Schedules:
@@ -53,7 +41,7 @@ class Schedules:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._declared: dict[str, tuple[AnyFunction, Mapping[str, Any], str | None, ScheduleOptions]] = {}
+        self._declared: dict[str, tuple[AnyFunction, Mapping[str, Any], Times, ScheduleOptions]] = {}
 
     def __call__(self) -> list[ScheduleRow]:
         return self._database.read(schedule_queries.find_schedules())
@@ -64,7 +52,7 @@ class Schedules:
     def add(
         self,
         name: str,
-        expression: str | None,
+        schedule: Times,
         function: AnyFunction,
         arguments: Mapping[str, Any] | None = None,
         *,
@@ -73,12 +61,12 @@ class Schedules:
         **options: Unpack[ScheduleOptions],
     ) -> None:
         """Add a schedule at run time. The arguments are checked like those of a call."""
-        self._database.run(_added(declare(name, expression, function, arguments or {}, options), actor, reason))
+        self._database.run(_added(declare(name, schedule, function, arguments or {}, options), actor, reason))
 
     async def aadd(
         self,
         name: str,
-        expression: str | None,
+        schedule: Times,
         function: AnyFunction,
         arguments: Mapping[str, Any] | None = None,
         *,
@@ -86,30 +74,15 @@ class Schedules:
         reason: str | None = None,
         **options: Unpack[ScheduleOptions],
     ) -> None:
-        await self._database.arun(_added(declare(name, expression, function, arguments or {}, options), actor, reason))
+        await self._database.arun(_added(declare(name, schedule, function, arguments or {}, options), actor, reason))
 
-    def change(
-        self,
-        name: str,
-        expression: str,
-        *,
-        timezone: str | None = None,
-        actor: str | None = None,
-        reason: str | None = None,
-    ) -> None:
-        """Change the times of a schedule that was added at run time. It keeps its time zone if none is given."""
-        self._database.run(_changed(name, expression, timezone, actor, reason))
+    def change(self, name: str, schedule: Times, *, actor: str | None = None, reason: str | None = None) -> None:
+        """Change the times of a schedule that was added at run time, such as to `Cron("0 4 * * *")`. It keeps what is
+        not given, such as its time zone."""
+        self._database.run(_changed(name, schedule, actor, reason))
 
-    async def achange(
-        self,
-        name: str,
-        expression: str,
-        *,
-        timezone: str | None = None,
-        actor: str | None = None,
-        reason: str | None = None,
-    ) -> None:
-        await self._database.arun(_changed(name, expression, timezone, actor, reason))
+    async def achange(self, name: str, schedule: Times, *, actor: str | None = None, reason: str | None = None) -> None:
+        await self._database.arun(_changed(name, schedule, actor, reason))
 
     def pause(self, name: str, *, actor: str | None = None, reason: str | None = None) -> bool:
         """Enqueue no jobs until resumed. Returns False if it was paused already."""
@@ -151,7 +124,7 @@ class Schedules:
     def declare(
         self,
         name: str,
-        expression: str | None,
+        schedule: Times,
         function: AnyFunction,
         arguments: Mapping[str, Any] | None,
         options: ScheduleOptions,
@@ -159,14 +132,13 @@ class Schedules:
         """Remember a declaration. Its arguments are checked by declared(), when all that they name is defined."""
         if name in self._declared:
             raise InvalidJob(f"there are two schedules called {name!r}; give one of them another name")
-        check_times(expression, options)
-        self._declared[schedule_queries.schedule_name(name)] = (function, arguments or {}, expression, options)
+        self._declared[schedule_queries.schedule_name(name)] = (function, arguments or {}, schedule, options)
 
     def declared(self) -> list[Declaration]:
         """What the code declares, checked."""
         return [
-            declare(name, expression, function, arguments, options)
-            for name, (function, arguments, expression, options) in self._declared.items()
+            declare(name, schedule, function, arguments, options)
+            for name, (function, arguments, schedule, options) in self._declared.items()
         ]
 
 
@@ -175,48 +147,29 @@ def _added(declaration: Declaration, actor: str | None, reason: str | None) -> Q
     return schedule_queries.put(columns.pop("name"), columns, False, actor, reason)
 
 
-def _changed(name: str, expression: str, timezone: str | None, actor: str | None, reason: str | None) -> Query[bool]:
-    timetable(expression, timezone or "UTC", "run_late", "run_once")
-    times = {"expression": expression} if timezone is None else {"expression": expression, "timezone": timezone}
-    return schedule_queries.put(name, times, True, actor, reason)
+def _changed(name: str, schedule: Times, actor: str | None, reason: str | None) -> Query[bool]:
+    return schedule_queries.put(name, check_times(schedule).columns(), True, actor, reason)
 
 
-def check_times(expression: str | None, options: ScheduleOptions) -> str:
-    """The expression of a schedule. Raises InvalidArgument if its times are not clear."""
-    every = options.get("every")
-    if (expression is None) == (every is None):
-        raise InvalidArgument(
-            f'give either an expression such as "0 9 * * mon" or every="90s", got {expression!r} and every={every!r}'
-        )
-    if every is not None:
-        seconds = f"{duration(every, 'every').total_seconds():.3f}".rstrip("0").rstrip(".")
-        expression = f"every {seconds}s"
-    timetable(
-        expression or "",
-        options.get("timezone", "UTC"),
-        options.get("clocks_forward", "run_late"),
-        options.get("clocks_back", "run_once"),
-    )
-    return expression or ""
+def check_schedule(schedule: Times, options: ScheduleOptions) -> None:
+    """Raise InvalidArgument if its times or its options are wrong."""
+    _OPTIONS.check(options)
+    check_times(schedule)
+    if "retry" in options:
+        check_retry_of_job(options["retry"])
 
 
 def declare(
-    name: str, expression: str | None, function: AnyFunction, arguments: Mapping[str, Any], options: ScheduleOptions
+    name: str, schedule: Times, function: AnyFunction, arguments: Mapping[str, Any], options: ScheduleOptions
 ) -> Declaration:
     """Check a schedule."""
+    check_schedule(schedule, options)
     if not isinstance(function, JobFunction):
         raise InvalidArgument(f"a schedule needs a job function, got {function!r}; decorate it with @app.job")
     limit = function.backend.payload_limit
-    defaults: dict[str, Any] = {name: function.defaults[name] for name in ("priority", "queue", "max_attempts")}
-    defaults.update((name, options.get(name)) for name in ("priority", "queue", "max_attempts") if name in options)
+    defaults: dict[str, Any] = {name: function.defaults[name] for name in ("priority", "queue", "retry")}
+    defaults.update((name, options.get(name)) for name in ("priority", "queue", "retry") if name in options)
     check_options(**defaults)
-    missed_limit = options.get("missed_limit", MISSED_LIMIT)
-    if isinstance(missed_limit, bool) or not isinstance(missed_limit, int) or not 1 <= missed_limit <= 10_000:
-        raise InvalidArgument(f"missed_limit must be an integer from 1 to 10,000, got {missed_limit!r}")
-    start, end = options.get("start"), options.get("end")
-    for moment, which in ((start, "start"), (end, "end")):
-        if moment is not None and (not isinstance(moment, datetime) or moment.tzinfo is None):
-            raise InvalidArgument(f"{which} must be a datetime with a time zone, got {moment!r}")
     key = options.get("key")
     with Noted() as used:
         data = function.arguments.bind((), dict(arguments), limit)
@@ -229,16 +182,8 @@ def declare(
         name=schedule_queries.schedule_name(name),
         job_type=function.name,
         data=data.text,
-        expression=check_times(expression, options),
-        timezone=options.get("timezone", "UTC"),
-        clocks_forward=options.get("clocks_forward", "run_late"),
-        clocks_back=options.get("clocks_back", "run_once"),
         key=None if key is None else text_within(key, 200, "key"),
-        missed=choice(options.get("missed", "latest"), Missed, "missed"),  # type: ignore[arg-type]
-        missed_limit=missed_limit,
-        overlap=choice(options.get("overlap", "allow"), Overlap, "overlap"),  # type: ignore[arg-type]
-        jitter=duration(options.get("jitter", 0), "jitter"),
-        starts_at=start,
-        ends_at=end,
+        max_attempts=defaults.pop("retry").max_attempts,
         **defaults,
+        **schedule.columns(),
     )

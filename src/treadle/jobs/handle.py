@@ -9,11 +9,11 @@ from uuid import UUID
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
-from treadle.app.backend import Backend
-from treadle.app.outputs import Output
 from treadle.db.queries import jobs as job_queries
 from treadle.db.queries import logs as log_queries
 from treadle.db.queries import worker as worker_queries
+from treadle.jobs.backend import Backend
+from treadle.jobs.outputs import Output
 from treadle.watching.streams import Stream, job_events
 from treadle.why.explain import awhy, why
 from treadle.why.reason import Reason
@@ -122,6 +122,13 @@ class Handle(Generic[Result]):
 
     async def awatch(self) -> Status:
         return (await self._viewer().arun())[self.id]
+
+    def retry(self) -> None:
+        """Run the job again, which must be finished, with at least one more attempt."""
+        self._database.run(job_queries.retry(self.id))
+
+    async def aretry(self) -> None:
+        await self._database.arun(job_queries.retry(self.id))
 
     def cancel(self, reason: str | None = None) -> None:
         """Cancel the job. If it is running, its handler is stopped. Of a workflow, all jobs are cancelled."""

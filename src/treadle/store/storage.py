@@ -20,26 +20,25 @@ from treadle.db.query import Query
 from treadle.db.script import adrive, drive
 from treadle.store.places import check_place, reading, settled_place, writing
 from treadle.store.source import Source, check_source, name_of, parts
-from treadle.words.duration import Duration, duration
+from treadle.words.duration import duration
 from treadle.words.errors import InvalidArgument, StoredDamaged, shown
 from treadle.words.naming import text_within
-from treadle.words.size import Size, size
+from treadle.words.size import size
+from treadle.words.store import Store
 from treadle.words.stored import Stored
 
-GRACE = "1h"
-LIMIT = "2GB"
 # How often a long upload to a place outside of the database is touched, so that it is not swept.
 TOUCH_SECONDS = 60.0
 
 
-class Store:
-    """Writes and reads stored content, in the database or in `place`."""
+class Storage:
+    """Writes and reads stored content, in the database or in the place that `store` names."""
 
-    def __init__(self, database: Database, place: str | None, grace: Duration, limit: Size) -> None:
+    def __init__(self, database: Database, store: Store) -> None:
         self._database = database
-        self._place = None if place is None else check_place(place)
-        self.grace = duration(grace, "store_grace")
-        self._limit = size(limit, "store_limit")
+        self._place = None if store.url is None else check_place(store.url)
+        self.grace = duration(store.grace)
+        self._limit = size(store.limit)
 
     def write(self, source: Source, name: str | None, job_id: UUID | None = None) -> Stored:
         """Store the source. With `job_id` it is kept as long as that job exists."""

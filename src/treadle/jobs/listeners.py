@@ -1,13 +1,12 @@
 """Functions that are called when something happens in a worker, by the class of the event."""
 
-import logging
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from treadle.words.events import Event
+from treadle.words.own_log import log
 
 Kind = TypeVar("Kind", bound=Event)
-log = logging.getLogger("treadle")
 
 
 class Listeners:

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from treadle.app.function import Call
-from treadle.app.workflows.handles import WorkflowHandle
-from treadle.app.workflows.steps import Step
-from treadle.app.workflows.workflow import Workflow
 from treadle.db.database import Source
+from treadle.jobs.function import Call
+from treadle.jobs.workflows.handles import WorkflowHandle
+from treadle.jobs.workflows.steps import Step
+from treadle.jobs.workflows.workflow import Workflow
 from treadle.words.errors import InvalidArgument
 
 Part: TypeAlias = "Call[Any] | Chain | Group"

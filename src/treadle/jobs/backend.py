@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from treadle.app.middleware import Middlewares
 from treadle.db.database import Database
+from treadle.jobs.middleware import Middlewares
 from treadle.watching.watch import Watch
 
 

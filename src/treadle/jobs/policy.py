@@ -1,0 +1,16 @@
+"""How the jobs of a function are run."""
+
+from dataclasses import dataclass
+
+from treadle.words.retries import Retries
+
+
+@dataclass(frozen=True)
+class Policy:
+    retry: Retries
+    timeout: float | None = None
+    deadline: float | None = None
+    process: bool = False
+    memory_limit: int | None = None
+    logs: bool = True
+    prints: bool = False
