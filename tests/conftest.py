@@ -46,7 +46,7 @@ from tests.support.sessions import continue_sessions
 from tests.support.stores import Album, Resize
 from tests.support.waiting import Barrier
 from tests.support.workers import Ledger, WaitingJob
-from treadle import JobQueue, JobRow, Reason, Stored, Treadle, migrate
+from treadle import JobQueue, JobRow, Reason, Retries, Stored, Treadle, migrate
 from treadle.db import embedded
 from treadle.db.database import Database
 from treadle.db.embedded import embedded_url, leave
@@ -115,6 +115,12 @@ def pytest_configure(config: pytest.Config) -> None:
         connection.execute(f"create database {template}")
     migrate(make_conninfo(url, dbname=template))
     os.environ[SERVER], os.environ[TEMPLATE] = url, template
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Modules with a browser come first: they take longest, and one process runs them, so the browser starts once."""
+    browsing = {item.path for item in items if "chromium" in getattr(item, "fixturenames", ())}
+    items.sort(key=lambda item: item.path not in browsing)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -284,7 +290,7 @@ def waiting_job(app: Treadle) -> WaitingJob:
     began: list[int] = []
     go = asyncio.Event()
 
-    @app.job(max_attempts=1)
+    @app.job(retry=Retries(0))
     async def wait_for_event(n: int) -> int:
         began.append(n)
         await go.wait()

@@ -7,22 +7,22 @@ import pytest
 from psycopg import Connection
 
 from tests.support.workers import SOON, auntil, one, result_of, run
-from treadle import InvalidArgument, InvalidPayload, Job, JobFailed, JobInterrupted, JobQueue, Treadle
-from treadle.worker import Worker
+from treadle import InvalidArgument, InvalidPayload, Job, JobFailed, JobInterrupted, JobQueue, Retries, Treadle
+from treadle.worker.worker import Worker
 
 
 @pytest.mark.parametrize("place", ["loop", "thread"])
 def test_the_next_attempt_finds_what_was_saved(app: Treadle, place: str) -> None:
     found: list[Any] = []
 
-    @app.job(backoff=SOON, name="work")
+    @app.job(retry=Retries(backoff=SOON), name="work")
     async def on_loop(job: Job) -> None:
         found.append(job.checkpoint)
         if job.attempt < 3:
             await job.asave({"row": job.attempt})
             raise ValueError
 
-    @app.job(backoff=SOON, name="sync")
+    @app.job(retry=Retries(backoff=SOON), name="sync")
     def on_thread(job: Job) -> None:
         found.append(job.checkpoint)
         if job.attempt < 3:
@@ -74,7 +74,7 @@ def test_a_checkpoint_that_cannot_be_stored_is_refused_and_the_old_one_stays(app
 
 
 def test_saving_on_the_event_loop_is_refused_with_advice(app: Treadle) -> None:
-    @app.job(max_attempts=1)
+    @app.job(retry=Retries(0))
     async def work(job: Job) -> None:
         for use, twin in (
             (lambda: job.save(1), "asave"),
@@ -116,7 +116,7 @@ def test_a_handler_that_has_lost_its_job_cannot_save(app: Treadle, connection: C
 
 @pytest.mark.fresh_database
 def test_saving_survives_a_broken_connection(app: Treadle, connection: Connection[Any]) -> None:
-    @app.job(max_attempts=1)
+    @app.job(retry=Retries(0))
     def work(job: Job) -> None:
         for n in range(3):
             job.save(n)
@@ -132,7 +132,7 @@ def test_saving_survives_a_broken_connection(app: Treadle, connection: Connectio
 def test_a_failed_job_that_is_retried_by_hand_continues_from_its_checkpoint(app: Treadle, queue: JobQueue) -> None:
     found: list[Any] = []
 
-    @app.job(max_attempts=1)
+    @app.job(retry=Retries(0))
     def work(job: Job) -> None:
         found.append(job.checkpoint)
         job.save("half")

@@ -11,14 +11,14 @@ from psycopg import Connection
 from tests.conftest import Connect
 from tests.support import handlers
 from tests.support.workers import SOON, auntil, one, run, until
-from treadle import InvalidArgument, Job, JobNotFound, JobQueue, RecordedEvent, Treadle
+from treadle import InvalidArgument, Job, JobNotFound, JobQueue, RecordedEvent, Retries, Treadle
 from treadle.db.queries import events as event_queries
 from treadle.db.query import Query
 from treadle.db.script import Request, iterate
 from treadle.watching import streams, watch
 from treadle.words.claim import Claim
 from treadle.words.record import OutgoingEvent
-from treadle.worker import Worker
+from treadle.worker.worker import Worker
 
 
 def names_and_numbers(events: list[RecordedEvent]) -> list[tuple[str, int | None]]:
@@ -29,7 +29,7 @@ def test_a_job_s_life_is_one_stream(app: Treadle) -> None:
     """Claims of earlier attempts are not stored, so the first attempt waits until the listener has seen its claim."""
     heard = asyncio.Event()
 
-    @app.job(backoff=SOON)
+    @app.job(retry=Retries(backoff=SOON))
     async def render(job: Job) -> None:
         if job.attempt == 1:
             await heard.wait()
@@ -69,7 +69,7 @@ def test_a_job_s_life_is_one_stream(app: Treadle) -> None:
 def test_past_transitions_are_read_from_the_stored_job(app: Treadle) -> None:
     """All but the claims of earlier attempts, which are not stored."""
 
-    @app.job(backoff=SOON)
+    @app.job(retry=Retries(backoff=SOON))
     async def render(job: Job) -> None:
         job.event("rendered")
         if job.attempt == 1:
@@ -107,7 +107,7 @@ def test_a_reader_that_resumes_after_an_event_misses_nothing_and_sees_nothing_tw
 
 
 def test_the_last_attempt_is_failed_and_not_retried(app: Treadle, queue: JobQueue) -> None:
-    job_id = queue.enqueue("a", max_attempts=1)
+    job_id = queue.enqueue("a", retry=Retries(0))
     (job,) = queue.claim(["a"])
     queue.fail(job, "no")
     assert [event.name for event in app.handle(job_id).events()] == ["enqueued", "failed"]

@@ -11,7 +11,7 @@ from tests.support import handlers
 from tests.support.effects import stored_events, written
 from tests.support.workers import auntil, run
 from treadle import Job, Treadle
-from treadle.worker import Worker
+from treadle.worker.worker import Worker
 
 
 @pytest.mark.fresh_database

@@ -12,13 +12,14 @@ from psycopg import Connection
 
 from tests.support import handlers
 from tests.support.workers import SOON, auntil, one, run
-from treadle import Job, JobFailed, JobQueue, LogLine, Treadle
+from treadle import Job, JobFailed, JobQueue, LogLine, Retries, Treadle
 from treadle.attempt import outbox
 from treadle.attempt.attempt import running_attempt
 from treadle.db.queries import logs as log_queries
 from treadle.words.claim import Claim
 from treadle.words.record import OutgoingLogLine
-from treadle.worker import Worker, recorder
+from treadle.worker import recorder
+from treadle.worker.worker import Worker
 
 log = logging.getLogger("tests.shop")
 
@@ -45,7 +46,7 @@ def logs_of(app: Treadle, job: Any, **arguments: Any) -> list[LogLine]:
 
 
 def test_lines_are_kept_with_level_logger_and_attempt(app: Treadle) -> None:
-    @app.job(backoff=SOON, max_attempts=2)
+    @app.job(retry=Retries(1, backoff=SOON))
     async def shop() -> None:
         log.info("%s apples", 3)
         log.debug("not asked for")
@@ -166,7 +167,7 @@ def test_of_many_lines_the_first_and_the_last_are_kept(app: Treadle, connection:
 
 
 def test_the_bound_is_the_job_s_and_not_the_attempt_s(app: Treadle) -> None:
-    @app.job(backoff=SOON, max_attempts=3)
+    @app.job(retry=Retries(2, backoff=SOON))
     async def shop(job: Job) -> None:
         for n in range(700):
             log.info("%s %s", job.attempt, n)

@@ -13,12 +13,13 @@ from tests.support import handlers
 from tests.support.effects import stored_events
 from tests.support.waiting import until_waiting_for_lock
 from tests.support.workers import auntil, one, run
-from treadle import Backoff, InvalidArgument, InvalidPayload, Job, JobFailed, JobQueue, Treadle
+from treadle import Backoff, InvalidArgument, InvalidPayload, Job, JobFailed, JobQueue, Retries, Treadle
 from treadle.db.queries import events as event_queries
 from treadle.db.query import Query
 from treadle.words.claim import Claim
 from treadle.words.record import OutgoingEvent
-from treadle.worker import Worker, recorder
+from treadle.worker import recorder
+from treadle.worker.worker import Worker
 
 
 def test_events_of_a_job_that_was_taken_away_are_refused(app: Treadle, connection: Connection[Any]) -> None:
@@ -119,7 +120,7 @@ def test_a_handler_that_publishes_faster_than_the_database_writes_has_to_wait_or
         for n in range(14_000):
             job.event("said", n=n)
 
-    @app.job(max_attempts=1)
+    @app.job(retry=Retries(0))
     async def stop(job: Job) -> None:
         for n in range(14_000):
             job.event("said", n=n)
@@ -220,7 +221,7 @@ def test_events_of_a_middleware_do_not_hide_those_of_the_child(
 def test_events_of_an_earlier_attempt_do_not_hide_those_of_the_next(app: Treadle, connection: Connection[Any]) -> None:
     left: list[Any] = []
 
-    @app.job(max_attempts=2, backoff=Backoff(first="10ms"))
+    @app.job(retry=Retries(1, backoff=Backoff(first="10ms")))
     async def gathers(job: Job) -> None:
         async def sibling() -> None:
             while True:
@@ -242,7 +243,7 @@ def test_events_of_an_earlier_attempt_do_not_hide_those_of_the_next(app: Treadle
 
 
 def test_large_events_are_written_in_pieces_that_do_not_delay_others(app: Treadle) -> None:
-    @app.job(max_attempts=1)
+    @app.job(retry=Retries(0))
     def tells(job: Job) -> None:
         text = "é\\" * 15_000
         for _ in range(700):

@@ -9,8 +9,8 @@ import pytest
 from psycopg import Connection
 
 from tests.support.workers import SOON, auntil, one, run, until
-from treadle import InvalidArgument, Job, JobFailed, JobQueue, Status, Treadle
-from treadle.worker import Worker
+from treadle import InvalidArgument, Job, JobFailed, JobQueue, Retries, Status, Treadle
+from treadle.worker.worker import Worker
 
 
 def test_progress_stage_and_pace_can_be_watched(app: Treadle) -> None:
@@ -42,7 +42,7 @@ def test_progress_stage_and_pace_can_be_watched(app: Treadle) -> None:
 
 @pytest.mark.parametrize("ending", ["fails", "completes"])
 def test_the_last_value_before_the_end_is_not_lost(app: Treadle, ending: str) -> None:
-    @app.job(max_attempts=1)
+    @app.job(retry=Retries(0))
     async def work(job: Job) -> None:
         job.progress(30, stage="first")
         job.progress(70, stage="last")
@@ -61,7 +61,7 @@ def test_the_last_value_before_the_end_is_not_lost(app: Treadle, ending: str) ->
 def test_a_retry_starts_at_zero(app: Treadle) -> None:
     go = asyncio.Event()
 
-    @app.job(backoff=SOON)
+    @app.job(retry=Retries(backoff=SOON))
     async def work(job: Job) -> None:
         if job.attempt == 1:
             job.progress(70, stage="first")
@@ -187,7 +187,7 @@ def test_a_job_without_progress_costs_no_statement(app: Treadle, queue: JobQueue
 
 
 def test_a_total_that_is_too_large_does_not_lose_the_outcome(app: Treadle) -> None:
-    @app.job(max_attempts=1)
+    @app.job(retry=Retries(0))
     async def counts(job: Job, total: int) -> str:
         with contextlib.suppress(InvalidArgument):
             for _ in job.track(iter(range(3)), total=total):

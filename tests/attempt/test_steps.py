@@ -9,8 +9,8 @@ import pytest
 from psycopg import Connection
 
 from tests.support.workers import SOON, auntil, one, result_of, run
-from treadle import InvalidPayload, Job, JobFailed, JobQueue, Treadle
-from treadle.worker import Worker
+from treadle import InvalidPayload, Job, JobFailed, JobQueue, Retries, Treadle
+from treadle.worker.worker import Worker
 
 
 @dataclass
@@ -30,7 +30,7 @@ def test_a_step_that_was_done_is_not_done_again(app: Treadle) -> None:
         calls.append("count")
         return receipt.number
 
-    @app.job(backoff=SOON)
+    @app.job(retry=Retries(backoff=SOON))
     async def publish(job: Job, path: str) -> int:
         receipt = await job.step("upload", upload, path)
         assert receipt == Receipt(7, datetime(2024, 2, 29, tzinfo=UTC))
@@ -50,7 +50,7 @@ def test_steps_of_a_sync_handler(app: Treadle) -> None:
         calls.append(n)
         return n / 2
 
-    @app.job(backoff=SOON)
+    @app.job(retry=Retries(backoff=SOON))
     def work(job: Job) -> list[float]:
         halves = [job.step(f"half of {n}", half, n) for n in range(4)]
         if job.attempt == 1:
@@ -70,7 +70,7 @@ def test_a_step_that_fails_is_done_again(app: Treadle) -> None:
             raise ConnectionError
         return "done"
 
-    @app.job(backoff=SOON)
+    @app.job(retry=Retries(backoff=SOON))
     def work(job: Job) -> str:
         return job.step("shaky", shaky)
 
@@ -87,7 +87,7 @@ def test_every_attempt_sees_the_stored_result(app: Treadle) -> None:
         made.append((1, [2]))
         return made[-1]
 
-    @app.job(backoff=SOON)
+    @app.job(retry=Retries(backoff=SOON))
     def work(job: Job) -> None:
         seen.append(job.step("pair", pair))
         made[0][1].append(3)
@@ -119,7 +119,7 @@ def test_concurrent_steps_are_identified_by_their_order(app: Treadle) -> None:
         await asyncio.sleep(0.01 * (3 - n))
         return n * n
 
-    @app.job(backoff=SOON)
+    @app.job(retry=Retries(backoff=SOON))
     async def work(job: Job) -> list[int]:
         squares = await asyncio.gather(*(job.step(f"square {n}", square, n) for n in range(3)))
         if job.attempt == 1:
@@ -141,7 +141,7 @@ def test_concurrent_steps_are_identified_by_their_order(app: Treadle) -> None:
 def test_a_changed_list_of_steps_is_an_error(app: Treadle, later: list[str], problem: str) -> None:
     def nothing() -> None: ...
 
-    @app.job(backoff=SOON, max_attempts=2)
+    @app.job(retry=Retries(1, backoff=SOON))
     def work(job: Job) -> None:
         for name in ["a", "b"] if job.attempt == 1 else later:
             job.step(name, nothing)
@@ -155,7 +155,7 @@ def test_a_changed_list_of_steps_is_an_error(app: Treadle, later: list[str], pro
 def test_more_steps_may_come_after_those_that_were_done(app: Treadle) -> None:
     def nothing() -> None: ...
 
-    @app.job(backoff=SOON, max_attempts=2)
+    @app.job(retry=Retries(1, backoff=SOON))
     def work(job: Job) -> str:
         for name in ["a", "b"] if job.attempt == 1 else ["a", "b", "c"]:
             job.step(name, nothing)
@@ -173,7 +173,7 @@ def test_a_result_that_is_not_what_the_step_promises_is_an_error(app: Treadle) -
     def text() -> date:
         return date(2024, 2, 29)
 
-    @app.job(backoff=SOON, max_attempts=2)
+    @app.job(retry=Retries(1, backoff=SOON))
     def work(job: Job) -> None:
         if job.attempt == 1:
             job.step("a", number)
@@ -243,7 +243,7 @@ def test_a_callable_that_cannot_be_hashed_can_be_a_step(app: Treadle) -> None:
             calls.append(1)
             return 3
 
-    @app.job(max_attempts=1)
+    @app.job(retry=Retries(0))
     def uploads(job: Job) -> int:
         return job.step("upload", Upload("a"))
 

@@ -9,9 +9,9 @@ from psycopg import AsyncConnection, Connection
 
 from tests.support.effects import written
 from tests.support.workers import SOON, auntil, one, result_of, run
-from treadle import Backoff, Job, JobFailed, Treadle
+from treadle import Backoff, Job, JobFailed, Retries, Treadle
 from treadle.db.database import Database
-from treadle.worker import Worker
+from treadle.worker.worker import Worker
 
 pytestmark = [pytest.mark.usefixtures("effects")]
 
@@ -25,14 +25,14 @@ def test_a_step_and_its_writes_are_committed_together(app: Treadle, connection: 
         await transaction.execute("insert into public.effects values (%s)", [str(amount)])
         return -amount
 
-    @app.job(backoff=SOON)
+    @app.job(retry=Retries(backoff=SOON))
     def work(job: Job) -> int:
         total = job.transact("first", debit, 1) + job.transact("second", debit, 2)
         if job.attempt == 1:
             raise ValueError
         return total
 
-    @app.job(backoff=SOON)
+    @app.job(retry=Retries(backoff=SOON))
     async def awork(job: Job) -> int:
         total = await job.atransact("first", adebit, 3)
         if job.attempt == 1:
@@ -49,7 +49,7 @@ def test_a_step_that_raises_writes_nothing(app: Treadle, connection: Connection[
         transaction.execute("insert into public.effects values ('a')")
         raise ValueError("no")
 
-    @app.job(max_attempts=1)
+    @app.job(retry=Retries(0))
     def work(job: Job) -> None:
         job.transact("debit", debit)
 
@@ -83,7 +83,7 @@ def test_a_step_that_the_handler_tries_again_is_done_once_over_all_attempts(
 ) -> None:
     calls: list[str] = []
 
-    @app.job(max_attempts=3, backoff=Backoff(first="10ms"))
+    @app.job(retry=Retries(2, backoff=Backoff(first="10ms")))
     def transfer(job: Job) -> str:
         def debit(transaction: Connection[Any]) -> None:
             calls.append("debit")
@@ -125,7 +125,7 @@ def test_a_transact_whose_commit_reply_was_lost_is_done_once_if_the_handler_trie
 
     monkeypatch.setattr(Database, "transaction", forgetful)
 
-    @app.job(max_attempts=1)
+    @app.job(retry=Retries(0))
     def transfer(job: Job) -> int:
         def debit(transaction: Connection[Any]) -> int:
             transaction.execute("insert into public.effects values ('debit')")

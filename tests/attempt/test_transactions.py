@@ -12,8 +12,8 @@ from psycopg import Connection
 from tests.support import handlers
 from tests.support.effects import written
 from tests.support.workers import auntil, count, one, result_of, run
-from treadle import InvalidArgument, Job, JobFailed, JobQueue, Treadle, events
-from treadle.worker import Worker
+from treadle import InvalidArgument, Job, JobFailed, JobQueue, Retries, Treadle, events
+from treadle.worker.worker import Worker
 
 pytestmark = pytest.mark.usefixtures("effects")
 
@@ -83,7 +83,7 @@ def test_a_transaction_in_a_child_process_commits_all_of_it_too(
 
 
 def test_an_error_in_the_block_leaves_nothing(app: Treadle, connection: Connection[Any]) -> None:
-    @app.job(max_attempts=1)
+    @app.job(retry=Retries(0))
     def work(job: Job) -> None:
         with job.transaction() as transaction:
             transaction.execute("insert into public.effects values ('a')")
@@ -177,7 +177,7 @@ def test_the_job_cannot_be_recovered_between_the_fence_and_the_commit(
 
 
 def test_complete_is_for_the_inside_of_a_transaction(app: Treadle) -> None:
-    @app.job(max_attempts=1)
+    @app.job(retry=Retries(0))
     def work(job: Job) -> None:
         job.complete("x")
 
@@ -188,7 +188,7 @@ def test_complete_is_for_the_inside_of_a_transaction(app: Treadle) -> None:
 def test_one_transaction_at_a_time(app: Treadle) -> None:
     refused: list[str] = []
 
-    @app.job(max_attempts=1)
+    @app.job(retry=Retries(0))
     def work(job: Job) -> None:
         with job.transaction():
             with pytest.raises(InvalidArgument, match="one transaction at a time"):
@@ -244,7 +244,7 @@ def test_a_handler_may_go_on_after_its_job_has_ended(app: Treadle) -> None:
 
 
 def test_a_result_that_cannot_be_stored_rolls_back(app: Treadle, connection: Connection[Any]) -> None:
-    @app.job(max_attempts=1)
+    @app.job(retry=Retries(0))
     def work(job: Job) -> int:
         with job.transaction() as transaction:
             transaction.execute("insert into public.effects values ('a')")

@@ -9,7 +9,7 @@ from tests.support import cli_app
 from tests.support.apps import use_database
 from tests.support.commands import TREADLE, json_output_of, output_of, run_in_process, run_treadle
 from tests.support.screens import terminal
-from treadle import JobQueue, JobRow
+from treadle import JobQueue, JobRow, Once
 from treadle.cli import main
 
 APP = ("--app", "tests.support.cli_app:app")
@@ -121,7 +121,7 @@ def test_options(queue: JobQueue) -> None:
 
 
 def test_options_for_unique_jobs(queue: JobQueue) -> None:
-    given = ["--unique", "u", "--while", "pending", "--expires", "10m"]
+    given = ["--unique", "u", "--while-pending", "--expires", "10m"]
     said = json_output_of("enqueue", "welcome", "user_id=7", *given, *APP)[0]
     assert (said["is_new"], said["is_changed"]) == (True, False)
     job = queue.get(said["id"])
@@ -131,14 +131,14 @@ def test_options_for_unique_jobs(queue: JobQueue) -> None:
     assert (again["id"], again["is_new"], again["is_changed"]) == (said["id"], False, True)
     changed = queue.get(said["id"])
     assert (changed.data, changed.priority) == ({"user_id": 8}, 150)
-    assert enqueued(queue, "x", "n=1", "--raw", "--unique", "u", "--unique-for", "1h").job_type == "x"
-    debounced = enqueued(queue, "welcome", "user_id=9", "--debounce", "30s", "--debounce-limit", "5m", *APP)
+    assert enqueued(queue, "x", "n=1", "--raw", "--unique", "u", "--unique-per", "1h").job_type == "x"
+    debounced = enqueued(queue, "welcome", "user_id=9", "--debounce", "30s", "--at-most", "5m", *APP)
     assert debounced.run_at > debounced.created_at
     assert enqueued(queue, "welcome", "user_id=9", "--throttle", "1 per 5m", *APP).data == {"user_id": 9}
 
 
 def test_a_duplicate_is_refused_in_one_sentence(queue: JobQueue) -> None:
-    first = queue.enqueue("welcome", unique="u")
+    first = queue.enqueue("welcome", unique=Once(key="u"))
     result = run_in_process("enqueue", "welcome", "user_id=8", "--unique", "u", "--on-conflict", "raise", *APP)
     assert (result.returncode, result.stdout) == (1, "")
     assert result.stderr.strip().endswith(f"welcome was not enqueued: job {first} has the same unique key")

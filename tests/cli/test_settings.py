@@ -82,21 +82,20 @@ def value_in(path: tuple[str, ...], command: click.Command, option: Option) -> A
 
 
 OPTIONS = every_option()
-NAMES = [".".join([*path, option.name]) for path, _, option in OPTIONS]
 
 
-@pytest.mark.parametrize(("path", "command", "option"), OPTIONS, ids=NAMES)
-def test_an_option_is_a_variable_and_a_key_of_a_file(
-    path: tuple[str, ...], command: click.Command, option: Option, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    text, value = sample(option.parameter)
-    table = "" if option.shared else f"[{'.'.join(path)}]\n"
-    (folder / "treadle.toml").write_text(f'{table}{option.name} = "{text}"\n')
-    assert value_in(path, command, option) == value
-    (folder / "treadle.toml").unlink()
-    expected = "TREADLE_" + "_".join([*([] if option.shared else path), option.name]).upper().replace("-", "_")
-    monkeypatch.setenv(expected, text)
-    assert value_in(path, command, option) == value
+def test_every_option_is_a_variable_and_a_key_of_a_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = folder / "treadle.toml"
+    for path, command, option in OPTIONS:
+        text, value = sample(option.parameter)
+        table = "" if option.shared else f"[{'.'.join(path)}]\n"
+        file.write_text(f'{table}{option.name} = "{text}"\n')
+        assert value_in(path, command, option) == value, (path, option.name)
+        file.unlink()
+        variable = "TREADLE_" + "_".join([*([] if option.shared else path), option.name]).upper().replace("-", "_")
+        with monkeypatch.context() as environment:
+            environment.setenv(variable, text)
+            assert value_in(path, command, option) == value, variable
 
 
 def test_no_two_settings_have_the_same_variable() -> None:

@@ -10,7 +10,7 @@ from psycopg import Connection
 from tests.support.commands import json_output_of, output_of, run_treadle
 from tests.support.screens import terminal
 from tests.support.workers import drain
-from treadle import Job, JobQueue, Treadle
+from treadle import Job, JobQueue, Retries, Treadle
 from treadle.cli.details import split_error
 
 HOSTILE = "\x1b[2J\x1b]0;title\x07[red]bold[/red]\x9b31m\u202e"
@@ -25,7 +25,7 @@ def where(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def job_id(app: Treadle) -> UUID:
     """A job that failed once, then published an event, logged, saved steps and a checkpoint, and completed."""
 
-    @app.job(name="import_rows", max_attempts=2)
+    @app.job(name="import_rows", retry=Retries(1))
     def import_rows(job: Job, rows: int, password: str) -> dict[str, Any]:
         if job.attempt == 1:
             raise ValueError("the file is torn")
@@ -203,7 +203,7 @@ class TornFile(Exception):
 
 
 def test_the_module_of_an_exception_stays_with_its_name(app: Treadle) -> None:
-    @app.job(max_attempts=1)
+    @app.job(retry=Retries(0))
     def broken() -> None:
         raise TornFile("page 7\nis torn")
 

@@ -10,7 +10,7 @@ from tests.support.commands import json_output_of, output_of
 from tests.support.graphs import fan, insert_workflow, tangle
 from tests.support.screens import terminal
 from tests.support.workers import drain
-from treadle import Treadle, Workflow, ok_to_fail
+from treadle import Retries, Treadle, Workflow, ok_to_fail
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +28,7 @@ def test_the_jobs_of_a_workflow_are_listed_layer_by_layer(app: Treadle) -> None:
     async def pay(order: int) -> str:
         return "receipt"
 
-    @app.job(max_attempts=1)
+    @app.job(retry=Retries(0))
     async def book(order: int) -> None:
         raise ConnectionError("no answer")
 

@@ -316,14 +316,14 @@ def test_a_refresh_is_eight_read_only_statements(
     statements: list[str] = []
 
     async def take_snapshot() -> None:
-        original = app.database.aread_together
+        original = app.database.transport.aread_together
 
         async def aread_together(queries: Any, *rest: Any) -> Any:
             statements.extend(query.text for query in queries)
             return await original(queries, *rest)
 
-        monkeypatch.setattr(app.database, "aread_together", aread_together)
-        monkeypatch.setattr(app.database, "arun_together", None)
+        monkeypatch.setattr(app.database.transport, "aread_together", aread_together)
+        monkeypatch.setattr(app.database.transport, "arun_together", None)
         try:
             await refresh.Refresher(app).first_snapshot()
         finally:

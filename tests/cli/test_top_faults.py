@@ -104,8 +104,8 @@ def test_a_pool_that_fails_twice_is_replaced(url: str, queue: JobQueue, monkeypa
             pass
         assert refresher.unavailable_for is None
         proxy.close()
-        pool = app.database._async
-        while app.database._async is pool:
+        pool = vars(app.database.origin)["_apool"]
+        while vars(app.database.origin)["_apool"] is pool:
             assert await refresher.refresh() is None
         assert refresher.unavailable_for is not None
         await app.aclose()

@@ -19,10 +19,10 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from tests.support.workers import SOON, auntil, run
-from treadle import Cancel, Job, JobFailed, RateLimited, Retry, Snooze, Treadle, Workflow
+from treadle import Cancel, Job, JobFailed, RateLimited, Retries, Retry, Snooze, Treadle, Workflow
 from treadle.contrib.child_processes import Flusher
 from treadle.contrib.opentelemetry import instrument
-from treadle.worker import Worker
+from treadle.worker.worker import Worker
 
 
 class Telemetry:
@@ -166,7 +166,7 @@ def test_one_span_for_many_jobs_and_for_a_workflow(traced: Treadle, telemetry: T
 
 
 def test_a_failed_attempt_is_an_error_and_its_retry_another_span(traced: Treadle, telemetry: Telemetry) -> None:
-    @traced.job(max_attempts=2, backoff=SOON)
+    @traced.job(retry=Retries(1, backoff=SOON))
     def fails(job: Job) -> None:
         raise ValueError("the number postgresql://ann:hush@db/x is wrong")
 
@@ -226,7 +226,7 @@ def test_an_interruption_is_no_error_but_a_timeout_is(traced: Treadle, telemetry
         started.set()
         await asyncio.sleep(60)
 
-    @traced.job(timeout=0.05, max_attempts=1)
+    @traced.job(timeout=0.05, retry=Retries(0))
     async def is_late() -> None:
         await asyncio.sleep(60)
 
@@ -311,7 +311,7 @@ def test_headers_of_the_caller_are_kept_and_large_baggage_is_left_out(traced: Tr
 
 
 def test_messages_and_durations_are_measured(traced: Treadle, telemetry: Telemetry) -> None:
-    @traced.job(max_attempts=1)
+    @traced.job(retry=Retries(0))
     def divide(by: int) -> float:
         return 1 / by
 

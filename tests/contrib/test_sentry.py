@@ -17,10 +17,10 @@ from sentry_sdk.integrations.logging import unignore_logger
 
 from tests.support.sentry import FakeTransport, init
 from tests.support.workers import SOON, auntil, count, run, until, worker_process
-from treadle import Cancel, Job, RateLimited, Retry, Snooze, Treadle
+from treadle import Cancel, Job, RateLimited, Retries, Retry, Snooze, Treadle
 from treadle.contrib.opentelemetry import instrument as instrument_opentelemetry
 from treadle.contrib.sentry import instrument
-from treadle.worker import Worker
+from treadle.worker.worker import Worker
 
 Start = Callable[..., FakeTransport]
 
@@ -65,7 +65,7 @@ def test_an_exception_arrives_with_its_traceback_and_its_job(app: Treadle, start
     sentry = start(data_collection={"queues": True})
     instrument(app)
 
-    @app.job(max_attempts=1, queue="mail")
+    @app.job(retry=Retries(0), queue="mail")
     async def divide(by: int, password: str) -> float:
         try:
             return 1 / by
@@ -104,7 +104,7 @@ def test_arguments_are_not_sent_without_consent(app: Treadle, start: Start) -> N
     sentry = start()
     instrument(app)
 
-    @app.job(max_attempts=1)
+    @app.job(retry=Retries(0))
     def fails(name: str) -> None:
         raise LookupError
 
@@ -123,11 +123,11 @@ def test_every_failed_attempt_is_reported_the_same_wherever_it_runs(app: Treadle
     def cause(job: Job) -> None:
         raise ConnectionError(f"attempt {job.attempt}")
 
-    @app.job(max_attempts=2, backoff=SOON)
+    @app.job(retry=Retries(1, backoff=SOON))
     def on_a_thread(job: Job) -> None:
         cause(job)
 
-    @app.job(max_attempts=2, backoff=SOON)
+    @app.job(retry=Retries(1, backoff=SOON))
     async def on_the_loop(job: Job) -> None:
         cause(job)
 
@@ -150,15 +150,15 @@ def test_only_the_last_attempt_is_reported_on_request(app: Treadle, start: Start
     sentry = start()
     instrument(app, last_attempt_only=True)
 
-    @app.job(max_attempts=2, backoff=SOON)
+    @app.job(retry=Retries(1, backoff=SOON))
     def fails() -> None:
         raise ConnectionError
 
-    @app.job(max_attempts=5, give_up_on=[LookupError])
+    @app.job(retry=Retries(4, give_up_on=[LookupError]))
     def gives_up() -> None:
         raise LookupError
 
-    @app.job(backoff=SOON)
+    @app.job(retry=Retries(backoff=SOON))
     def needs_a_number(n: int) -> None: ...
 
     async def body(_: Worker) -> None:
@@ -186,7 +186,7 @@ def test_what_a_handler_asks_for_is_no_error(app: Treadle, start: Start, control
     sentry = start(traces_sample_rate=1.0)
     instrument(app)
 
-    @app.job(max_attempts=1)
+    @app.job(retry=Retries(0))
     async def asks() -> None:
         raise control
 
@@ -205,7 +205,7 @@ def test_an_interruption_is_no_error_but_a_timeout_is(app: Treadle, start: Start
         started.set()
         await asyncio.sleep(60)
 
-    @app.job(timeout=0.05, max_attempts=1)
+    @app.job(timeout=0.05, retry=Retries(0))
     async def is_late() -> None:
         await asyncio.sleep(60)
 
@@ -227,7 +227,7 @@ def test_what_jobs_set_does_not_reach_other_jobs(app: Treadle, start: Start) -> 
     together = asyncio.Event()
     waiting: list[str] = []
 
-    @app.job(max_attempts=1)
+    @app.job(retry=Retries(0))
     def on_a_thread(name: str) -> None:
         both.wait()
         sentry_sdk.set_tag(name, "set")
@@ -235,7 +235,7 @@ def test_what_jobs_set_does_not_reach_other_jobs(app: Treadle, start: Start) -> 
         both.wait()
         raise LookupError(name)
 
-    @app.job(max_attempts=1)
+    @app.job(retry=Retries(0))
     async def on_the_loop(name: str) -> None:
         sentry_sdk.set_tag(name, "set")
         sentry_sdk.add_breadcrumb(message=name)
@@ -265,7 +265,7 @@ def test_a_trace_continues_through_the_queue(app: Treadle, start: Start) -> None
     sentry = start(traces_sample_rate=1.0)
     instrument(app)
 
-    @app.job(max_attempts=1)
+    @app.job(retry=Retries(0))
     def second() -> None:
         raise LookupError
 
@@ -293,11 +293,11 @@ def test_the_transaction_in_which_a_worker_was_started_is_not_that_of_its_jobs(a
     sentry = start(traces_sample_rate=1.0)
     instrument(app)
 
-    @app.job(max_attempts=1)
+    @app.job(retry=Retries(0))
     async def fails() -> None:
         raise LookupError
 
-    @app.job(max_attempts=1)
+    @app.job(retry=Retries(0))
     async def returns_a_set() -> Any:
         return {1}
 
@@ -319,10 +319,10 @@ def test_what_fails_outside_of_a_handler_is_reported(app: Treadle, start: Start,
     sentry = start()
     instrument(app)
 
-    @app.job(max_attempts=1)
+    @app.job(retry=Retries(0))
     def needs_a_number(n: int) -> None: ...
 
-    @app.job(max_attempts=1)
+    @app.job(retry=Retries(0))
     def returns_a_set() -> Any:
         return {1}
 

@@ -21,7 +21,18 @@ from sqlalchemy.pool import StaticPool
 from tests.conftest import Connect
 from tests.support.apps import count_pending
 from tests.support.callers import Caller, set_up_django
-from treadle import InvalidArgument, JobQueue, LeaseLost, NotAllowed, Priority, SchemaError, Status, Treadle
+from treadle import (
+    InvalidArgument,
+    JobQueue,
+    LeaseLost,
+    NotAllowed,
+    Once,
+    Priority,
+    Retries,
+    SchemaError,
+    Status,
+    Treadle,
+)
 from treadle.db.borrowed import DjangoConnection, SqlalchemyConnection, borrow, numbered
 from treadle.db.queries import enqueueing
 from treadle.db.query import Query, Rows
@@ -110,8 +121,8 @@ def test_payload_and_options_are_stored(queue: JobQueue, caller: Caller) -> None
     later = datetime(2099, 1, 1, 12, tzinfo=UTC)
     caller.begin()
     at = caller.call(mine, "enqueue", "a", ODD, run_at=later, key="k'1%", priority=Priority.EXPLICIT, queue="mail")
-    delayed = caller.call(mine, "enqueue", "a", delay=timedelta(days=3), max_attempts=7)
-    unique = [caller.call(mine, "enqueue", "b", n, unique="u", delay="1h", key="b") for n in (1, 2)]
+    delayed = caller.call(mine, "enqueue", "a", delay=timedelta(days=3), retry=Retries(6))
+    unique = [caller.call(mine, "enqueue", "b", n, unique=Once(key="u"), delay="1h", key="b") for n in (1, 2)]
     keyed = caller.call(mine, "enqueue_many", "a", [1, 2], keys=["k", None])
     caller.end("commit")
     job = queue.get(at)

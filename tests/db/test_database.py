@@ -175,7 +175,7 @@ import sys
 from treadle import JobQueue
 queue = JobQueue(sys.argv[1])
 queue.counts()
-pools.append(queue._database._sync)
+pools.append(queue._database.origin._pool)
 """
     done = subprocess.run([sys.executable, "-c", code, url], check=False, capture_output=True, text=True, timeout=60)
     assert (done.stdout, done.stderr) == ("True\n", "")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from psycopg import Connection
 
-from treadle import InvalidArgument, JobQueue, Status
+from treadle import InvalidArgument, JobQueue, Retries, Status
 from treadle.db.database import Database
 from treadle.db.queries import listing as listing_queries
 from treadle.db.query import Query
@@ -93,7 +93,7 @@ def test_each_status_has_its_own_list(queue: JobQueue, database: Database) -> No
 
 def test_a_list_contains_the_main_columns_of_a_job(queue: JobQueue, database: Database) -> None:
     before = datetime.now(UTC)
-    made = queue.enqueue("film", {"n": 1}, queue="slow", priority=30, max_attempts=1, key="k")
+    made = queue.enqueue("film", {"n": 1}, queue="slow", priority=30, retry=Retries(0), key="k")
     (job,) = queue.claim(["film"])
     queue.start(job)
     queue.progress(job, 40, stage="cutting")

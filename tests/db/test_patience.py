@@ -9,7 +9,7 @@ import pytest
 from chaos.proxy import Proxy
 from psycopg import Connection
 
-from treadle import DatabaseUnreachable, Treadle
+from treadle import Connections, DatabaseUnreachable, Treadle
 from treadle.db.patience import ON_SCREEN, Patience, patience
 from treadle.db.queries import operations
 from treadle.db.queries.listing import get_clock
@@ -32,7 +32,7 @@ async def fails_with(error: type[Exception], match: str, call: Callable[[], Awai
 
 def test_a_read_without_an_answer_ends_sooner_and_others_wait(url: str) -> None:
     proxy = Proxy(url)
-    app = Treadle(proxy.url, pool_size=2)
+    app = Treadle(proxy.url, connections=Connections(pool_size=2))
 
     async def body() -> None:
         await app.database.aread(get_clock())
@@ -56,7 +56,7 @@ def test_a_read_without_an_answer_ends_sooner_and_others_wait(url: str) -> None:
 
 
 def test_a_read_does_not_wait_for_a_busy_pool(url: str) -> None:
-    app = Treadle(url, pool_size=1)
+    app = Treadle(url, connections=Connections(pool_size=1))
 
     async def body() -> None:
         async with app.database.atransaction():

@@ -13,11 +13,12 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 from tests.support.workers import auntil, run
-from treadle import InvalidArgument, JobQueue, Treadle
+from treadle import Connections, InvalidArgument, JobQueue, Treadle
 from treadle.db.database import Database
 from treadle.db.examination import receives_notifications
 from treadle.words.errors import DatabaseUnreachable
-from treadle.worker import Worker, notifications
+from treadle.worker import notifications
+from treadle.worker.worker import Worker
 
 pytestmark = [
     pytest.mark.own_database,
@@ -40,7 +41,7 @@ def add_job(app: Treadle) -> None:
 
 
 def test_with_a_direct_url_notifications_arrive(url: str, pooled_url: str) -> None:
-    app = Treadle(pooled_url, listen_url=url)
+    app = Treadle(pooled_url, connections=Connections(listen_url=url))
     add_job(app)
 
     async def body(worker: Worker) -> None:
@@ -60,7 +61,7 @@ def test_the_direct_url_may_be_in_the_environment(url: str, pooled_url: str, mon
 
 def test_an_invalid_url_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="the database URL is invalid"):
-        Treadle("postgresql://localhost", listen_url="localhost:5432")
+        Treadle("postgresql://localhost", connections=Connections(listen_url="localhost:5432"))
 
 
 def test_without_notifications_jobs_run_and_the_log_says_so(

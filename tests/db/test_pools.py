@@ -33,7 +33,7 @@ def test_no_call_fails_because_of_an_earlier_outage(url: str, connection: Connec
     with JobQueue(url) as queue:
         with ExitStack() as taken:
             for _ in range(4):
-                taken.enter_context(queue._database._connection())
+                taken.enter_context(queue._database.origin.taken())
         assert terminate_connections(connection) >= 4
         for _ in range(8):
             queue.enqueue("a")
@@ -45,7 +45,7 @@ def test_no_async_call_fails_because_of_an_earlier_outage(url: str, connection: 
         async with JobQueue(url) as queue:
             async with AsyncExitStack() as taken:
                 for _ in range(4):
-                    await taken.enter_async_context(queue._database._aconnection())
+                    await taken.enter_async_context(queue._database.origin.ataken())
             assert await asyncio.to_thread(terminate_connections, connection) >= 4
             await asyncio.gather(*(queue.aenqueue("a") for _ in range(8)))
 

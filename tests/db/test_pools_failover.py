@@ -15,7 +15,7 @@ from psycopg import Connection
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from tests.conftest import Connect
-from treadle import JobQueue, Treadle
+from treadle import Connections, JobQueue, Treadle
 from treadle.db.database import Database
 from treadle.db.queries import jobs as job_queries
 from treadle.db.reconnecting import ReconnectingConnection
@@ -91,7 +91,7 @@ def refuse_writes(connection: Connection[Any]) -> None:
 
 
 def test_a_pool_reconnects_when_its_server_has_become_read_only(url: str) -> None:
-    with JobQueue(url, pool_size=3) as queue:
+    with JobQueue(url, connections=Connections(pool_size=3)) as queue:
         with ExitStack() as stack:
             for _ in range(3):
                 refuse_writes(stack.enter_context(queue._database.transaction()))
@@ -103,7 +103,7 @@ def test_a_pool_reconnects_when_its_server_has_become_read_only(url: str) -> Non
 
 def test_an_async_pool_reconnects_when_its_server_has_become_read_only(url: str) -> None:
     async def leave() -> None:
-        async with JobQueue(url, pool_size=1) as queue:
+        async with JobQueue(url, connections=Connections(pool_size=1)) as queue:
             async with queue._database.atransaction() as connection:
                 await connection.execute("set session characteristics as transaction read only")
             with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):

@@ -15,7 +15,7 @@ from tests.support.databases import create_database
 from tests.support.graphs import fan, insert_workflow
 from tests.support.strangers import create_lookalikes, drop_stranger, was_called
 from tests.support.workers import run
-from treadle import Job, JobFailed, JobQueue, Status, Treadle, migrate
+from treadle import Job, JobFailed, JobQueue, Once, Retries, Status, Treadle, migrate
 from treadle.db.database import Database
 from treadle.db.migrations import migration_sql
 from treadle.db.queries import events as event_queries
@@ -27,13 +27,14 @@ from treadle.operations.graph import get_graph
 from treadle.operations.overview import overview
 from treadle.why.explain import why
 from treadle.words.listing import JobFilter
-from treadle.worker import Worker
+from treadle.worker.worker import Worker
 
 PATHS = {"preferred": "public, pg_catalog", "default": '"$user", public', "empty": "''"}
 # Functions in SQL that the planner must inline, and that read tables: their names are resolved when they are called, by
 # functions with a pinned path and by our own reads. (A body that is parsed when the function is created would make
 # migrations of those tables fail.)
 INLINED = {
+    "count_outcomes",
     "kept_depth",
     "lanes_to_display",
     "lane_entry",
@@ -94,8 +95,8 @@ def test_no_call_of_the_queue_runs_the_code_of_a_stranger(strange_url: str, sche
     with JobQueue(strange_url, "worker-1", schema=schema) as queue:
         for key in ("a", "a", None, None, None):
             queue.enqueue("strange", {"a": 1}, key=key)
-        ids = [*queue.enqueue_many("strange", [{}, {}]), queue.enqueue("strange", unique="once")]
-        assert queue.enqueue("strange", unique="once") == ids[-1]
+        ids = [*queue.enqueue_many("strange", [{}, {}]), queue.enqueue("strange", unique=Once(key="once"))]
+        assert queue.enqueue("strange", unique=Once(key="once")) == ids[-1]
         first, second, third, *others = queue.claim(["strange"], 6)
         queue.start(first)
         queue.progress(first, 10, "stage")
@@ -124,7 +125,7 @@ def test_no_call_of_the_queue_runs_the_code_of_a_stranger(strange_url: str, sche
 def test_no_statement_of_a_worker_runs_the_code_of_a_stranger(strange_url: str) -> None:
     app = Treadle(strange_url)
 
-    @app.job(max_attempts=1)
+    @app.job(retry=Retries(0))
     async def strange(job: Job, number: int) -> int:
         logging.getLogger(__name__).warning("a line")
         job.progress(50, "half")

@@ -6,12 +6,13 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from typing import Any
 
 import psycopg
 import pytest
 from chaos.proxy import Proxy
 
-from treadle import DatabaseUnreachable, InvalidArgument, JobQueue, Treadle
+from treadle import Connections, DatabaseUnreachable, InvalidArgument, JobQueue, Treadle
 from treadle.db import pools, runner
 
 
@@ -26,8 +27,8 @@ def proxy(url: str) -> Iterator[Proxy]:
 def queue_at(proxy: Proxy) -> Iterator[Callable[..., JobQueue]]:
     opened: list[JobQueue] = []
 
-    def open_queue(**options: str) -> JobQueue:
-        opened.append(JobQueue(proxy.url, **({"connect_timeout": "0.5s"} | options)))  # type: ignore[arg-type]
+    def open_queue(connect_timeout: str = "0.5s", **limits: Any) -> JobQueue:
+        opened.append(JobQueue(proxy.url, connections=Connections(connect_timeout=connect_timeout, **limits)))
         return opened[-1]
 
     yield open_queue
@@ -89,7 +90,7 @@ def test_a_statement_that_is_never_answered_ends_with_an_error(
 
 def test_an_async_statement_that_is_never_answered_ends_with_an_error(proxy: Proxy) -> None:
     async def body() -> float:
-        queue = JobQueue(proxy.url, statement_timeout="0.4s")
+        queue = JobQueue(proxy.url, connections=Connections(statement_timeout="0.4s"))
         await queue.aenqueue("a")
         proxy.go_silent()
         began = time.monotonic()
@@ -118,7 +119,7 @@ def test_the_first_connection_has_a_limit_and_callers_that_wait_for_it_fail_with
 
 
 def test_statements_of_the_caller_are_not_limited(proxy: Proxy) -> None:
-    app = Treadle(proxy.url, statement_timeout="0.3s")
+    app = Treadle(proxy.url, connections=Connections(statement_timeout="0.3s"))
     with app.database.transaction() as transaction:
         transaction.execute("select pg_sleep(0.6)")
     app.close()
@@ -126,7 +127,7 @@ def test_statements_of_the_caller_are_not_limited(proxy: Proxy) -> None:
 
 def test_a_caller_waits_for_longer_if_all_connections_are_in_use(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pools, "BUSY_SECONDS", 0.2)
-    app = Treadle(url, pool_size=1, connect_timeout="0.1s")
+    app = Treadle(url, connections=Connections(pool_size=1, connect_timeout="0.1s"))
     with app.database.transaction(), pytest.raises(DatabaseUnreachable, match=r"all 1 were in use for 0\.3 seconds"):
         app.queue.enqueue("a")
     app.queue.enqueue("a")
@@ -144,10 +145,10 @@ def test_a_read_whose_client_was_lost_keeps_no_lock(url: str, proxy: Proxy, monk
 
 
 def test_limits_come_from_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert pools.chosen_limits(None, None) == (5, 30)
+    assert pools.chosen_limits(Connections()) == (5, 30)
     monkeypatch.setenv("TREADLE_CONNECT_TIMEOUT", "2s")
     monkeypatch.setenv("TREADLE_STATEMENT_TIMEOUT", "0s")
-    assert pools.chosen_limits(None, None) == (2, None)
-    assert pools.chosen_limits("7s", 9) == (7, 9)
+    assert pools.chosen_limits(Connections()) == (2, None)
+    assert pools.chosen_limits(Connections(connect_timeout="7s", statement_timeout=9)) == (7, 9)
     with pytest.raises(InvalidArgument, match="connect_timeout must be more than 0"):
-        pools.chosen_limits(0, None)
+        Connections(connect_timeout=0)

@@ -11,7 +11,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from tests.support.commands import run_treadle
 from tests.support.workers import WorkerProgram, until
-from treadle import DatabaseUnreachable, InvalidArgument, JobQueue, Treadle, TreadleError, migrate
+from treadle import Connections, DatabaseUnreachable, InvalidArgument, JobQueue, Treadle, TreadleError, migrate
 from treadle.db.setup_connection import connect
 from treadle.db.url import described, hosts, patient, reason_of, resolve
 
@@ -103,7 +103,7 @@ def test_a_worker_shows_no_part_of_an_unescaped_password(tmp_path: Path) -> None
 
 def test_a_url_for_listening_is_checked_as_well() -> None:
     with pytest.raises(InvalidArgument) as caught:
-        Treadle(f"postgresql://{PLACE}", listen_url=UNESCAPED[0])
+        Treadle(f"postgresql://{PLACE}", connections=Connections(listen_url=UNESCAPED[0]))
     assert_nothing_is_shown(str(caught.value))
 
 

@@ -10,7 +10,7 @@ from tests.support.doctor import connected
 from treadle.db.examination import _settings
 from treadle.db.query import Query
 from treadle.doctor import Limits
-from treadle.doctor.examine import _schema_queries, _server_queries
+from treadle.doctor.examine import schema_queries, server_queries
 
 FINISHED, PENDING, CLAIMED = 30_000, 15_000, 3_000
 
@@ -71,7 +71,7 @@ def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def test_no_check_scans_the_table_of_jobs(many_jobs: Connection[Any], analyzed: bool) -> None:
     if analyzed:
         many_jobs.execute("analyze jobs")
-    for name, query in {**_server_queries(), **_schema_queries(Limits())}.items():
+    for name, query in {**server_queries(), **schema_queries(Limits())}.items():
         plan = explained(many_jobs, query)
         for node in nodes(plan):
             if node.get("Relation Name") == "jobs":

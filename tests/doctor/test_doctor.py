@@ -20,7 +20,7 @@ from psycopg_pool import ConnectionPool
 from tests.support.commands import run_treadle as treadle
 from tests.support.doctor import connected, findings
 from tests.support.workers import one, until_completed, worker_process
-from treadle import DatabaseUnreachable, Treadle, migrate
+from treadle import Connections, DatabaseUnreachable, Treadle, migrate
 from treadle.db.database import Database
 from treadle.db.embedded import embedded_url, leave
 from treadle.db.examination import aexamination, examination
@@ -248,7 +248,7 @@ def test_the_output_in_a_pipe_is_plain_text(own_url: str) -> None:
 
 def test_a_server_that_does_not_answer_is_reported_in_seconds(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     proxy = Proxy(url)
-    app = Treadle(proxy.url, connect_timeout=2)
+    app = Treadle(proxy.url, connections=Connections(connect_timeout=2))
     proxy.black_hole_everything(True)
     began = time.monotonic()
     with pytest.raises(DatabaseUnreachable, match="cannot reach PostgreSQL"):

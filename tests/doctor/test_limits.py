@@ -13,7 +13,7 @@ from treadle import JobQueue, Treadle
 from treadle.db.examination import examination
 from treadle.db.script import drive
 from treadle.doctor import Limits, Severity, queries
-from treadle.doctor.examine import NotificationTest, _examination
+from treadle.doctor.examine import NotificationTest, examination_steps
 from treadle.doctor.facts import UnopenedLimit, WaitingLimit, Worker
 from treadle.doctor.finding import Context
 from treadle.doctor.rules.limits import check_limits, check_unopened
@@ -26,7 +26,7 @@ DAY = 86_400.0
 
 
 def wait_since(connection: Connection[Any], ago: str) -> None:
-    """The jobs that wait have been due for so long. Claims have parked their lane."""
+    """The jobs that wait have been due for so long. Their lane waits for the limit."""
     with connection.transaction():
         # A trigger would place them above the floor.
         connection.execute("set local session_replication_role = replica")
@@ -187,7 +187,7 @@ def test_lanes_that_nobody_opens_are_found(url: str, connect: Connect) -> None:
     (first,) = claim(connection)
     wait_since(connection, "10 minutes")
     register(connection)
-    connection.execute("update lanes set parked_at = now() - interval '10 minutes'")
+    connection.execute("update lanes set changed_at = now() - interval '10 minutes'")
     assert_ok(url, "unopened_limits")  # it is reached
     # A job ends in a way that notes no opening.
     connection.execute("set session_replication_role = replica")
@@ -208,7 +208,7 @@ def test_lanes_that_nobody_opens_are_found(url: str, connect: Connect) -> None:
     assert_ok(url, "unopened_limits")
     assert len(claim(connection)) == 1
     assert claim(connection) == []
-    connection.execute("update lanes set parked_at = now() - interval '10 minutes'")
+    connection.execute("update lanes set changed_at = now() - interval '10 minutes'")
     connection.execute("update jobs set status = 'completed', finished_at = now() where status = 'claimed'")
     assert get_finding(url, "unopened_limits").level is Severity.WARNING
     connection.execute("delete from workers")
@@ -222,7 +222,7 @@ def test_a_tick_opens_them(url: str, connection: Connection[Any]) -> None:
     wait_since(connection, "10 minutes")
     register(connection)
     connection.execute("update jobs set status = 'completed' where id = %s", [first[0]])
-    connection.execute("update lanes set parked_at = now() - interval '10 minutes'")
+    connection.execute("update lanes set changed_at = now() - interval '10 minutes'")
     connection.execute("update limit_openings set opens_at = now() - interval '1 minute'")
     connection.execute("select tick('0')")
     assert_ok(url, "unopened_limits")
@@ -241,7 +241,7 @@ def test_a_limit_that_is_used_between_two_looks_is_not_reported(
     connection.execute("update jobs set status = 'completed', finished_at = now() where status = 'claimed'")
     connection.execute("set session_replication_role = origin")
     connection.execute("delete from limit_openings")
-    connection.execute("update lanes set parked_at = now() - interval '10 minutes'")
+    connection.execute("update lanes set changed_at = now() - interval '10 minutes'")
     looks = 0
 
     def carry_out(request: Any) -> Any:
@@ -250,7 +250,7 @@ def test_a_limit_that_is_used_between_two_looks_is_not_reported(
             return True
         if request.text == queries.wait(0).text:
             looks += 1
-            if used:  # the lane stays parked, and the limit has room for another one
+            if used:  # the lane stays dormant, and the limit has room for another one
                 connection.execute(
                     """insert into limit_holders (name, key, version, full_at)
                     select name, key, version + 1, full_at from limit_holders order by version desc limit 1"""
@@ -259,7 +259,7 @@ def test_a_limit_that_is_used_between_two_looks_is_not_reported(
         return run(request)
 
     with examination(app.database) as run:
-        found = {each.name: each.level for each in drive(_examination("treadle", Limits()), carry_out)}
+        found = {each.name: each.level for each in drive(examination_steps("treadle", Limits()), carry_out)}
     assert looks == 1
     assert found["unopened_limits"] is (Severity.OK if used else Severity.WARNING)
 
@@ -288,7 +288,7 @@ def test_workers_are_not_stalled_if_jobs_wait_for_a_limit(
         started_at = now() - interval '1 hour'"""
     )
     assert_ok(url, "stalled_workers")
-    connection.execute("update lanes set parked_name = null, parked_key = null")
+    connection.execute("update lanes set dormant_xid = null, limit_name = null, limit_key = null")
     assert get_finding(url, "stalled_workers").level is Severity.WARNING
 
 
@@ -311,8 +311,9 @@ def test_line_breaks_in_names_add_no_line() -> None:
 def test_the_cost_does_not_grow_with_the_number_of_keys_and_jobs(connection: Connection[Any]) -> None:
     limit(connection, 1, 3600.0, per="tenant")
     connection.execute("set session_replication_role = replica")
-    park = """insert into lanes (queue, job_type, priority, partition, parked_name, parked_key, parked_at)
-        select 'default', 'sync', 100, format('{"tenant": "t%%s"}', nth), 'sync', 't' || nth, now() - interval '1 hour'
+    park = """insert into lanes (queue, job_type, priority, partition, limit_name, limit_key, dormant_xid, changed_at)
+        select 'default', 'sync', 100, format('{"tenant": "t%%s"}', nth), 'sync', 't' || nth, '3',
+            now() - interval '1 hour'
         from generate_series(%s::int, %s::int) as nth"""
     fill = """insert into jobs (id, job_type, partition, data, run_at)
         select new_id(), 'sync', format('{"tenant": "t%%s"}', nth %% 10000), '{}', now() - interval '1 day'

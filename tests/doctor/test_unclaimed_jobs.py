@@ -65,7 +65,7 @@ def test_a_job_that_busy_workers_never_claim_is_found(url: str, connection: Conn
         "select pause('mail')",
         "update workers set job_types = '{film}'",
         "update jobs set run_at = clock_timestamp() where job_type = 'mail'",
-        "update lanes set parked_name = 'a', parked_key = ''",
+        "update lanes set dormant_xid = '3', limit_name = 'a', limit_key = ''",
     ],
 )
 def test_a_job_is_not_unclaimed_after(url: str, connection: Connection[Any], starved: UUID, change: str) -> None:
@@ -98,7 +98,7 @@ def test_a_job_in_a_lane_that_is_idle_is_found(
 ) -> None:
     one(untriggered, INSERT)
     connection.execute(
-        "insert into lanes (queue, job_type, priority, idle_xid) values ('it''s', 'mail', 7, pg_current_xact_id())"
+        "insert into lanes (queue, job_type, priority, dormant_xid) values ('it''s', 'mail', 7, pg_current_xact_id())"
     )
     found = get_finding(url, "hidden_jobs")
     assert found.detail.endswith("; claims do not look at its queue, type and priority")

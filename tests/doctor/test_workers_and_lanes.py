@@ -10,7 +10,7 @@ from psycopg import Connection
 import treadle
 from tests.support.doctor import AT_ONCE, assert_ok, get_finding
 from tests.support.workers import lose_worker
-from treadle import JobQueue, Treadle
+from treadle import JobQueue, Once, Retries, Treadle
 from treadle.db.queries import worker as worker_queries
 from treadle.doctor import Finding, Limits, Severity
 from treadle.doctor.facts import CrashingJob, DueLane, FailingKey, Server, Worker
@@ -226,7 +226,7 @@ def test_a_job_that_crashes_repeatedly_is_found(
 
 def test_a_key_blocked_by_a_failing_job_is_found(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
     for n in range(4):
-        queue.enqueue("book", {"n": n}, key="account:7", max_attempts=5)
+        queue.enqueue("book", {"n": n}, key="account:7", retry=Retries(4))
     (head,) = queue.claim(["book"])
     queue.fail(head, "the bank is closed", delay="1h")
     queue.enqueue_many("book", [{}] * 15)  # due before the head
@@ -389,7 +389,7 @@ def test_a_job_that_cannot_be_claimed_is_found_among_many_if_it_blocks_its_key_o
     queue.enqueue_many("mail", [{}] * 1200)
     head = queue.enqueue("mail", key="account:7")
     behind = [queue.enqueue("mail", key="account:7") for _ in range(2)]
-    alone = queue.enqueue("mail", unique="u")
+    alone = queue.enqueue("mail", unique=Once(key="u"))
     queue.enqueue_many("mail", [{}] * 1200)
     connection.execute("update jobs set max_attempts = null where id = any (%s)", [[head, alone]])
     found = get_finding(url, "unclaimable_jobs")
@@ -400,7 +400,7 @@ def test_a_job_that_cannot_be_claimed_is_found_among_many_if_it_blocks_its_key_o
 
 
 def test_a_claimed_or_finished_job_without_attempts_left_is_ok(url: str, queue: JobQueue) -> None:
-    queue.enqueue_many("mail", [{}, {}], max_attempts=1)
+    queue.enqueue_many("mail", [{}, {}], retry=Retries(0))
     first, _ = queue.claim(["mail"], 2)
     queue.fail(first, "no luck")
     assert_ok(url, "unclaimable_jobs")

@@ -11,7 +11,7 @@ from psycopg import Connection
 
 from tests.conftest import Connect
 from tests.support.workers import one
-from treadle import InvalidArgument, JobQueue, Status, Treadle
+from treadle import InvalidArgument, JobQueue, Retries, Status, Treadle
 from treadle.db.queries import listing as listing_queries
 from treadle.operations import bulk
 from treadle.operations.bulk import Change, Confirmed, Counts, acount_to_confirm, count, count_to_confirm
@@ -35,7 +35,7 @@ def change(app: Treadle, action: Action, priority: int | None = None, **filters:
 
 
 def add_failed_jobs(queue: JobQueue, number: int, job_type: str = "a") -> list[uuid.UUID]:
-    made = queue.enqueue_many(job_type, [{"n": n} for n in range(number)], max_attempts=1)
+    made = queue.enqueue_many(job_type, [{"n": n} for n in range(number)], retry=Retries(0))
     for job in queue.claim([job_type], number):
         queue.fail(job, "no")
     return made

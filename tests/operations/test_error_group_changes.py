@@ -8,7 +8,7 @@ import pytest
 from psycopg import Connection
 
 from tests.support.error_groups import count_now, fail, groups
-from treadle import InvalidArgument, JobQueue, Treadle
+from treadle import InvalidArgument, JobQueue, Retries, Treadle
 from treadle.db.queries import error_groups as queries
 from treadle.operations.bulk import Counts
 from treadle.operations.error_groups import GroupChange, count_jobs, get_details
@@ -57,7 +57,7 @@ def test_the_jobs_that_wait_for_another_attempt_are_cancelled_and_no_others(
 
 
 def test_a_job_belongs_to_the_group_of_its_last_failure(app: Treadle, queue: JobQueue) -> None:
-    queue.enqueue("a", max_attempts=2)
+    queue.enqueue("a", retry=Retries(1))
     queue.fail(queue.claim(["a"])[0], "ValueError: first", delay=0)
     queue.fail(queue.claim(["a"])[0], "ValueError: last")
     count_now(app)

@@ -11,7 +11,7 @@ from tests.conftest import Connect
 from tests.support.error_groups import count_now, fail, groups
 from tests.support.waiting import until_waiting_for_lock
 from tests.support.workers import drain
-from treadle import JobQueue, Treadle
+from treadle import JobQueue, Retries, Treadle
 from treadle.operations.error_groups import get_details, get_groups
 from treadle.words.status import Status
 
@@ -31,7 +31,7 @@ def test_messages_that_differ_in_an_id_are_one_group_and_two_exceptions_are_two(
 
 
 def test_retried_attempts_count_as_well(app: Treadle, queue: JobQueue) -> None:
-    queue.enqueue("a", max_attempts=3)
+    queue.enqueue("a", retry=Retries(2))
     for _ in range(3):
         queue.fail(queue.claim(["a"])[0], "ValueError: no", delay=0)
     assert count_now(app) == 3
@@ -41,11 +41,11 @@ def test_retried_attempts_count_as_well(app: Treadle, queue: JobQueue) -> None:
 def test_real_workers_count_exceptions_timeouts_and_versions(url: str) -> None:
     app = Treadle(url, version="v7")
 
-    @app.job(max_attempts=1)
+    @app.job(retry=Retries(0))
     async def broken(n: int) -> None:
         raise ValueError(f"order {n} is gone")
 
-    @app.job(max_attempts=1, timeout=0.05)
+    @app.job(retry=Retries(0), timeout=0.05)
     async def slow() -> None:
         await asyncio.sleep(10)
 

@@ -18,7 +18,7 @@ from tests.conftest import Connect
 from tests.support.buffers import buffers
 from tests.support.dashboards import VIEWER, Site
 from tests.support.roles import granted_roles
-from treadle import JobQueue, Treadle
+from treadle import Connections, JobQueue, Retries, Treadle
 from treadle.contrib.prometheus import TreadleCollector
 from treadle.db.queries.metrics import find_totals, get_database_metrics
 from treadle.db.query import Query
@@ -46,7 +46,7 @@ def read(app: Treadle) -> Values:
 @pytest.fixture
 def busy(app: Treadle, queue: JobQueue, connection: Connection[Any]) -> Treadle:
     """Of type a, 3 completed, 1 failed after 2 attempts, 4 wait; of type b, 1 was cancelled."""
-    queue.enqueue_many("a", [{}] * 4, max_attempts=2)
+    queue.enqueue_many("a", [{}] * 4, retry=Retries(1))
     failing, *others = queue.claim(["a"])
     for job in others:
         queue.start(job)
@@ -194,7 +194,7 @@ def test_the_page_does_not_wait_for_a_server_that_does_not_answer(url: str, monk
     proxy = Proxy(url)
 
     async def body() -> None:
-        app = Treadle(proxy.url, pool_size=1)
+        app = Treadle(proxy.url, connections=Connections(pool_size=1))
         shown = MetricsPage(app.database)
         with monkeypatch.context() as patient:
             patient.setattr(page, "READ_SECONDS", 30.0)

@@ -125,7 +125,7 @@ def test_the_rate_is_that_of_the_last_counted_interval(app: Treadle, connection:
 
 def test_of_too_many_lanes_the_most_recently_used_are_shown(connection: Connection[Any]) -> None:
     connection.execute("""
-        insert into lanes (queue, job_type, priority, opened_at)
+        insert into lanes (queue, job_type, priority, changed_at)
         select 'default', 'a' || n, 100, clock_timestamp() - n * interval '1 hour'
         from generate_series(1, 1100) as n""")
     # These were opened long ago but claimed from just now.

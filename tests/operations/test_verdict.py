@@ -15,7 +15,7 @@ from tests.support.buffers import buffers
 from tests.support.roles import granted_roles
 from tests.support.waiting import until_waiting_for_lock
 from tests.support.why import register_worker
-from treadle import JobQueue, Treadle
+from treadle import Connections, JobQueue, Treadle
 from treadle.doctor import Limits, Severity, queries
 from treadle.doctor.facts import DueLane, Worker
 from treadle.doctor.lock_facts import TableBlocker
@@ -108,7 +108,7 @@ def test_a_server_that_does_not_answer_is_noticed_in_time(
 
 
 def test_a_server_that_is_gone_is_critical() -> None:
-    app = Treadle("postgresql://nobody@127.0.0.1:1/nowhere", connect_timeout="100ms")
+    app = Treadle("postgresql://nobody@127.0.0.1:1/nowhere", connections=Connections(connect_timeout="100ms"))
     assert read(app) == [UNREACHABLE]
     assert aread(app) == [UNREACHABLE]
 

@@ -5,7 +5,6 @@ import sys
 from importlib.metadata import PackageNotFoundError, packages_distributions, requires
 from pathlib import Path
 
-import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -45,14 +44,14 @@ def imported_by(program: Path) -> set[str]:
     return {name.partition(".")[0] for name in names}
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: str(path.name))
-def test_an_example_names_the_packages_that_it_imports(example: Path) -> None:
-    installed = installed_by(requirements_of(example))
-    if "treadle.web" in example.read_text():
-        assert "starlette" in installed
+def test_every_example_names_the_packages_that_it_imports() -> None:
     distributions = packages_distributions()
-    for module in imported_by(example) - sys.stdlib_module_names - {"treadle"}:
-        assert {canonicalize_name(each) for each in distributions[module]} & installed, module
+    for example in EXAMPLES:
+        installed = installed_by(requirements_of(example))
+        if "treadle.web" in example.read_text():
+            assert "starlette" in installed, example.name
+        for module in imported_by(example) - sys.stdlib_module_names - {"treadle"}:
+            assert {canonicalize_name(each) for each in distributions[module]} & installed, (example.name, module)
 
 
 def test_an_example_runs_without_any_setting(project_folder: Path) -> None:

@@ -7,7 +7,7 @@ from psycopg import Connection
 
 from tests.queue.test_limits import aging, limit, take_turns
 from tests.support.buffers import buffers
-from treadle import InvalidArgument, Treadle
+from treadle import Fairness, InvalidArgument, Treadle
 
 Rows = Connection[Any]
 
@@ -178,8 +178,8 @@ def test_the_cost_does_not_grow_with_the_lanes(connection: Rows) -> None:
 
 def test_an_application_declares_it(app: Treadle, connection: Rows, url: str) -> None:
     with pytest.raises(InvalidArgument, match=r"aging must be longer than 0 s, got 0"):
-        Treadle(url, aging=0)
-    aged = Treadle(url, aging="1h")
+        Treadle(url, fairness=Fairness(aging=0))
+    aged = Treadle(url, fairness=Fairness(aging="1h"))
 
     @aged.job
     def sync() -> None: ...

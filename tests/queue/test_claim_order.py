@@ -12,7 +12,7 @@ from psycopg import Connection
 
 from tests.conftest import Connect
 from tests.support.waiting import Barrier
-from treadle import JobQueue, JobRow, Status
+from treadle import Connections, JobQueue, JobRow, Status
 
 
 def test_jobs_of_many_types_and_priorities_are_claimed_in_order(queue: JobQueue) -> None:
@@ -154,7 +154,7 @@ def test_many_claimers_keep_the_order(url: str, queue: JobQueue) -> None:
     spans: list[tuple[int, int, list[JobRow]]] = []
 
     def work(nth: int) -> None:
-        with JobQueue(url, f"worker-{nth}", pool_size=1) as mine:
+        with JobQueue(url, f"worker-{nth}", connections=Connections(pool_size=1)) as mine:
             while True:
                 begin = next(ticks)
                 batch = mine.claim(types, 7)
@@ -181,13 +181,13 @@ def test_no_job_is_claimed_twice_by_sync_and_async_claimers(url: str, queue: Job
     guard = threading.Lock()
 
     def sync_claimer(nth: int) -> None:
-        with JobQueue(url, f"sync-{nth}", pool_size=1) as mine:
+        with JobQueue(url, f"sync-{nth}", connections=Connections(pool_size=1)) as mine:
             while batch := mine.claim(["a"], 50):
                 with guard:
                     claimed.extend((job.id, job.lease, job.attempts) for job in batch)
 
     async def async_claimer(nth: int) -> None:
-        async with JobQueue(url, f"async-{nth}", pool_size=1) as mine:
+        async with JobQueue(url, f"async-{nth}", connections=Connections(pool_size=1)) as mine:
             while batch := await mine.aclaim(["a"], 50):
                 with guard:
                     claimed.extend((job.id, job.lease, job.attempts) for job in batch)

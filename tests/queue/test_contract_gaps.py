@@ -23,11 +23,11 @@ from tests.conftest import Connect
 from tests.support.buffers import claim_buffers
 from tests.support.waiting import make_tick_due
 from tests.support.workers import until
-from treadle import JobQueue, JobRow, LeaseLost, Status
+from treadle import JobQueue, JobRow, LeaseLost, Retries, Status
 
 
 def test_a_stale_job_without_attempts_left_fails_with_a_reason(queue: JobQueue, connection: Connection[Any]) -> None:
-    job_id = queue.enqueue("resize", max_attempts=1)
+    job_id = queue.enqueue("resize", retry=Retries(0))
     queue.claim(["resize"])
     connection.execute("update jobs set claimed_at = now() - interval '1 hour'")
     assert queue.recover_stale_jobs("5m") == 1
@@ -93,7 +93,7 @@ def test_a_claim_keeps_its_limit_with_outdated_statistics(connection: Connection
 
 
 def test_each_retry_waits_longer_than_the_one_before(queue: JobQueue, connection: Connection[Any]) -> None:
-    job_id = queue.enqueue("resize", max_attempts=10)
+    job_id = queue.enqueue("resize", retry=Retries(9))
     for attempt in range(1, 6):
         (job,) = queue.claim(["resize"])
         queue.fail(job, "no disk")

@@ -10,7 +10,7 @@ from psycopg import Connection
 
 from tests.conftest import Connect
 from tests.queue.test_dependencies import tick
-from treadle import JobQueue, JobRow, if_failed, ok_to_fail
+from treadle import JobQueue, JobRow, Retries, if_failed, ok_to_fail
 from treadle.words.status import Status
 
 Rows = Connection[Any]
@@ -173,7 +173,7 @@ class Graph:
     def enqueue(self, n: int, edges: list[tuple[UUID, str]], **options: Any) -> None:
         ways = {"completed": lambda each: each, "ended": ok_to_fail, "failed": if_failed}
         after = [ways[needs](each) for each, needs in edges]
-        job_id = self.queues[n].enqueue("a", max_attempts=100, after=after or None, **options)
+        job_id = self.queues[n].enqueue("a", retry=Retries(99), after=after or None, **options)
         self.after[job_id] = edges
         self.fate[job_id] = self.rng.choice(["complete"] * 6 + ["fail", "retry"])
         self.added[n].append(job_id)

@@ -8,7 +8,7 @@ from psycopg import Connection
 
 from tests.conftest import Connect
 from tests.support.workers import count
-from treadle import JobCancelled, JobQueue, Status, Treadle
+from treadle import JobCancelled, JobQueue, Once, Status, Treadle
 
 PASSED = "update jobs set expires_at = clock_timestamp() - interval '1 second' where expires_at is not null"
 
@@ -110,8 +110,8 @@ def test_a_job_that_is_locked_expires_later(queue: JobQueue, connection: Connect
 
 
 def test_replacing_a_job_gives_it_the_new_expiry(queue: JobQueue, connection: Connection[Any]) -> None:
-    job_id = queue.enqueue("a", unique="u", expires="10m")
-    queue.enqueue("a", unique="u", on_conflict="replace", expires="20m")
+    job_id = queue.enqueue("a", unique=Once(key="u"), expires="10m")
+    queue.enqueue("a", unique=Once(key="u", on_conflict="replace"), expires="20m")
     connection.execute("update expiries set look_at = clock_timestamp() where look_at < now() + interval '15 minutes'")
     assert connection.execute("select expire_jobs()").fetchone() == (1,)
     assert queue.get(job_id).status == Status.PENDING
@@ -123,18 +123,18 @@ def test_replacing_a_job_gives_it_the_new_expiry(queue: JobQueue, connection: Co
 def test_a_call_is_not_answered_with_a_job_that_has_expired(
     queue: JobQueue, connection: Connection[Any], on_conflict: Any
 ) -> None:
-    for while_ in ("pending", "unfinished"):
-        options: Any = {"unique": while_, "while_": while_, "on_conflict": on_conflict}
-        first = queue.enqueue("a", **options, expires="10m")
+    for while_pending in (True, False):
+        unique = Once(key=str(while_pending), while_pending=while_pending, on_conflict=on_conflict)
+        first = queue.enqueue("a", unique=unique, expires="10m")
         connection.execute(PASSED)
-        second = queue.enqueue("a", **options, expires="1h")
+        second = queue.enqueue("a", unique=unique, expires="1h")
         assert (queue.get(first).status, second != first) == (Status.CANCELLED, True)
         assert [job.id for job in queue.claim(["a"])] == [second]
 
 
 def test_the_expiry_moves_with_the_time(queue: JobQueue, connection: Connection[Any]) -> None:
-    job_id = queue.enqueue("a", unique="u", expires="10m")
-    queue.enqueue("a", unique="u", on_conflict="reschedule", delay="1h")
+    job_id = queue.enqueue("a", unique=Once(key="u"), expires="10m")
+    queue.enqueue("a", unique=Once(key="u", on_conflict="reschedule"), delay="1h")
     row = queue.get(job_id)
     assert row.expires_at == row.run_at + timedelta(minutes=10)
     expire(connection)

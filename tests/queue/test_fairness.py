@@ -47,6 +47,39 @@ def test_weights_of_tenants(connection: Rows, batch: int) -> None:
         assert found[f"tenant-{nth}"] == pytest.approx(total * nth / 55, rel=0.1, abs=2)
 
 
+def test_a_tenant_of_weight_0_is_served_when_there_are_no_others(connection: Rows) -> None:
+    """Others take what a third one does not need."""
+    take_turns(connection)
+    for tenant, count in (("acme", 20), ("globex", 2), ("initech", 20)):
+        enqueue(connection, count, tenant)
+    connection.execute("select set_limit('sync fair', 0, p_key => 'acme')")
+    assert finish(connection, 10, 1) == {"globex": 2, "initech": 8}
+    assert finish(connection, 12, 1) == {"initech": 12}
+    assert finish(connection, 10, 3) == {"acme": 20}
+
+
+def test_what_a_tenant_does_not_need_goes_to_the_others(connection: Rows) -> None:
+    take_turns(connection)
+    enqueue(connection, 300, "big")
+    for nth in range(20):
+        enqueue(connection, 1, f"small-{nth}")
+    assert finish(connection, 100, 1) == {"big": 80, **{f"small-{nth}": 1 for nth in range(20)}}
+    assert finish(connection, 100, 1) == {"big": 100}
+
+
+@pytest.mark.parametrize("limited", [False, True])
+def test_types_without_turns_are_claimed_beside_one_with_turns(connection: Rows, limited: bool) -> None:
+    take_turns(connection)
+    if limited:
+        limit(connection, 1, per="tenant")
+    connection.execute("select enqueue_jobs('other', array_fill('{\"tenant\": \"other\"}'::text, '{50}'))")
+    assert finish(connection, 10, 1, "{sync,other}") == {"other": 10}
+    connection.execute("select enqueue('another', '{\"tenant\": \"another\"}')")
+    enqueue(connection, 1, "acme")
+    found = finish(connection, 45, 1, "{sync,other,another}")
+    assert found == {"other": 40, "another": 1, "acme": 1}
+
+
 def test_the_order_within_a_tenant_stays(connection: Rows) -> None:
     take_turns(connection)
     enqueue(connection, 50, "acme")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from psycopg import Connection
 
-from treadle import JobQueue, JobRow, LeaseLost, Status, Treadle
+from treadle import JobQueue, JobRow, LeaseLost, Retries, Status, Treadle
 from treadle.db.queries import events as event_queries
 from treadle.db.queries import logs as log_queries
 from treadle.db.queries import memory as memory_queries
@@ -154,7 +154,7 @@ def test_a_batch_with_two_claims_of_one_job_accepts_the_newer_one(queue: JobQueu
 def test_only_a_claim_increases_the_lease_number(queue: JobQueue, connection: Connection[Any]) -> None:
     """A random walk through all transitions. `attempts` rises and falls; only a claim changes the lease number."""
     chance = random.Random(42)
-    job_id = queue.enqueue("a", max_attempts=1000)
+    job_id = queue.enqueue("a", retry=Retries(999))
     claims = 0
     for _ in range(300):
         job = queue.get(job_id)

@@ -65,7 +65,7 @@ def test_completions_note_the_openings_of_their_limits_together(connection: Conn
     rows = queue.claim(["sync"], 40)
     assert len(rows) == 20
     assert queue.claim(["sync"], 40) == []
-    assert connection.execute("select count(*) from lanes where parked_name is not null").fetchone() == (2,)
+    assert connection.execute("select count(*) from lanes where limit_name is not null").fetchone() == (2,)
     connection.execute("delete from limit_openings")
     complete = "select complete_jobs(%s, %s, %s)"
     params = [[row.id for row in rows], [row.lease for row in rows], [row.worker_id for row in rows]]
@@ -82,7 +82,7 @@ def test_other_ends_note_the_openings_of_their_limits_together(
     rows = queue.claim(["sync"], 40)
     assert len(rows) == 20
     assert queue.claim(["sync"], 40) == []
-    assert connection.execute("select count(*) from lanes where parked_name is not null").fetchone() == (2,)
+    assert connection.execute("select count(*) from lanes where limit_name is not null").fetchone() == (2,)
     connection.execute("delete from limit_openings")
     settle = "select count(*) from settle_jobs(%s, %s, %s, array_fill(%s::varchar, '{20}'), p_errors => null)"
     connection.execute(settle, [rows[0].worker_id, [row.id for row in rows], [row.lease for row in rows], outcome])

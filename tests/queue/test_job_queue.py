@@ -10,19 +10,12 @@ import pytest
 from psycopg import Connection
 
 from tests.support.buffers import buffers
-from treadle import (
-    InvalidArgument,
-    JobNotFound,
-    JobQueue,
-    JobRow,
-    Status,
-    WrongStatus,
-)
+from treadle import InvalidArgument, JobNotFound, JobQueue, JobRow, Retries, Status, WrongStatus
 from treadle.db.queries import jobs as job_queries
 
 
 def test_a_job_from_enqueue_to_completion(queue: JobQueue) -> None:
-    job_id = queue.enqueue("resize", {"path": "a.png"}, priority=7, queue="pictures", max_attempts=5)
+    job_id = queue.enqueue("resize", {"path": "a.png"}, priority=7, queue="pictures", retry=Retries(4))
     job = queue.get(job_id)
     assert (job.id, job.job_type, job.data, job.priority) == (job_id, "resize", {"path": "a.png"}, 7)
     assert (job.queue, job.max_attempts, job.status, job.attempts) == ("pictures", 5, Status.PENDING, 0)
@@ -179,7 +172,7 @@ def test_an_unknown_job_or_a_wrong_status_raises_a_clear_error(queue: JobQueue) 
         (lambda q: q.enqueue("a\ud800"), "unpaired surrogate"),
         (lambda q: q.enqueue("a", priority=2**31), "priority must be an integer from"),
         (lambda q: q.enqueue("a", priority="high"), "priority must be an integer from"),
-        (lambda q: q.enqueue("a", max_attempts=0), "max_attempts must be an integer from 1"),
+        (lambda q: q.enqueue("a", retry=Retries(-1)), "Retries must be an integer from 0"),
         (lambda q: q.enqueue("a", delay=-1), "delay must not be negative, got -1"),
         (lambda q: q.enqueue("a", delay="soon"), "delay must be a duration such as"),
         (lambda q: q.enqueue("a", delay=float("inf")), "delay must be a timedelta"),

@@ -78,7 +78,7 @@ def test_a_new_lane_is_claimed_at_once(connect: Connect) -> None:
 def test_a_lane_that_was_idle_is_claimed_at_once(connect: Connect) -> None:
     connection, other = connect(), connect()
     keep_lanes(connection, other, "ab")
-    other.execute("update lanes set idle_xid = pg_current_xact_id() where job_type = 'b'")
+    other.execute("update lanes set dormant_xid = pg_current_xact_id() where job_type = 'b'")
     wait_until_a_change_is_old(other)
     tick(other)
     assert claim(connection) == []

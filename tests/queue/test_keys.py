@@ -12,7 +12,7 @@ from psycopg import Connection, errors
 from tests.conftest import Connect
 from tests.support.waiting import Barrier, make_tick_due, until_waiting_for_lock
 from tests.support.workers import one
-from treadle import JobQueue, JobRow, Status
+from treadle import Connections, JobQueue, JobRow, Status
 
 
 def ids(jobs: list[JobRow]) -> list[Any]:
@@ -311,7 +311,7 @@ def test_many_claimers_keep_the_order_of_each_key(url: str, queue: JobQueue) -> 
 
     def work(nth: int) -> None:
         chance = random.Random(nth)
-        with JobQueue(url, f"worker-{nth}", pool_size=1) as mine:
+        with JobQueue(url, f"worker-{nth}", connections=Connections(pool_size=1)) as mine:
             while len(problems) == 0:
                 batch = mine.claim(["a"], 20)
                 with guard:

@@ -61,7 +61,7 @@ def run_jobs(connection: Connection[Any], count: int, ticks: bool = True) -> Non
 
 def idle_lanes(connection: Connection[Any], count: int) -> None:
     connection.execute(
-        """insert into lanes (queue, job_type, priority, opened_at)
+        """insert into lanes (queue, job_type, priority, changed_at)
         select 'queue-' || nth, 'type-' || nth %% 10, nth, now() - interval '1 hour'
         from generate_series(1, %s) as nth""",
         [count],
@@ -111,7 +111,7 @@ def test_many_lanes_that_ran_empty_are_searched_once(connect: Connect) -> None:
     idle_lanes(connection, 2000)
     connection.execute("update lanes set priority = 1000 where queue <> 'default'")
     assert len(connection.execute(CLAIM, {"types": TYPES}).fetchall()) == 10
-    assert connection.execute("select count(*) from lanes where idle_xid is null").fetchone() == (10,)
+    assert connection.execute("select count(*) from lanes where dormant_xid is null").fetchone() == (10,)
     removed = vacuum_lanes(connection)
     assert buffers(connection, CLAIM) <= 2 * before + 10, removed
 
@@ -120,7 +120,7 @@ def test_a_claim_makes_only_lanes_idle_that_have_had_no_due_jobs_for_some_time(c
     connection = connect()
     connection.execute(TICK)  # so that the claim makes none
     idle_lanes(connection, 200)
-    connection.execute("update lanes set opened_at = now() where queue = 'queue-1'")
+    connection.execute("update lanes set changed_at = now() where queue = 'queue-1'")
     locker = connect(autocommit=False)
     for queue, run_at in (("queue-2", "now()"), ("queue-3", "now() + '30 s'"), ("queue-4", "now() + '1 h'")):
         connection.execute(
@@ -131,7 +131,7 @@ def test_a_claim_makes_only_lanes_idle_that_have_had_no_due_jobs_for_some_time(c
     locker.execute("select from jobs where queue = 'queue-2' for update")
     assert connection.execute(CLAIM, {"types": TYPES}).fetchall() == []
     rows = connection.execute(
-        "select queue, idle_xid is null, next_run_at > now() + '50 min' from lanes where queue < 'queue-5' order by id"
+        "select queue, dormant_xid is null, wakes_at > now() + '50 min' from lanes where queue < 'queue-5' order by id"
     ).fetchall()
     states = {queue: state for queue, *state in rows if len(queue) == len("queue-1")}
     assert states == {
@@ -140,6 +140,40 @@ def test_a_claim_makes_only_lanes_idle_that_have_had_no_due_jobs_for_some_time(c
         "queue-3": [True, None],
         "queue-4": [False, True],
     }
+
+
+def test_all_lanes_are_examined_in_turn(connect: Connect) -> None:
+    """Also behind many that stay active. A tick does not read those that are dormant."""
+    connection = connect()
+    connection.execute(
+        "insert into jobs (job_type, queue) select 'type-1', 'queue-' || nth from generate_series(1, 700) as nth"
+    )
+    wait_for_floor_margin(connection)
+    connection.execute(
+        "insert into lanes (queue, job_type, priority, changed_at)"
+        " values ('last', 'type-1', 100, now() - interval '1 hour')"
+    )
+    for _ in range(4):
+        connection.execute(TICK)
+    assert connection.execute("select count(*) from lanes where queue = 'last' and dormant_xid is null").fetchone() == (
+        0,
+    )
+    assert connection.execute("select count(*) from lanes where dormant_xid is null").fetchone() == (700,)
+
+
+def test_a_tick_does_not_read_lanes_that_are_dormant(connect: Connect) -> None:
+    connection = connect()
+    add_jobs(connection, 1000)
+    until_ticks_change_nothing(connection)
+    before = buffers(connection, TICK)
+    connection.execute(
+        """insert into lanes (queue, job_type, priority, dormant_xid, wakes_at, changed_at)
+        select 'queue-' || nth, 'type-1', nth, '3', now() + interval '1 day', now() - interval '1 hour'
+        from generate_series(1, 3000) as nth"""
+    )
+    connection.execute("vacuum lanes")
+    # The index is a level higher.
+    assert buffers(connection, TICK) <= 1.5 * before
 
 
 def test_a_claim_does_not_read_all_lanes_that_have_work(connect: Connect) -> None:
@@ -204,15 +238,15 @@ def test_lanes_that_a_claim_may_not_take_do_not_hide_others(connect: Connect, in
 def test_an_idle_lane_becomes_active_before_its_job_is_due(connect: Connect) -> None:
     connection = connect()
     connection.execute("select enqueue('a', p_delay => '2 hours')")
-    connection.execute("update lanes set opened_at = now() - interval '1 hour'")
+    connection.execute("update lanes set changed_at = now() - interval '1 hour'")
     until_ticks_change_nothing(connection)
-    assert connection.execute("select idle_xid is not null from lanes").fetchone() == (True,)
+    assert connection.execute("select dormant_xid is not null from lanes").fetchone() == (True,)
     row = connection.execute("select next_due('{a}')").fetchone()
     assert row
     assert 7100 < row[0] <= 7200
     # Two hours later: both times are moved back.
     connection.execute("update jobs set run_at = run_at - interval '2 hours' where job_type = 'a'")
-    connection.execute("update lanes set next_run_at = next_run_at - interval '2 hours'")
+    connection.execute("update lanes set wakes_at = wakes_at - interval '2 hours'")
     connection.execute("update ticks set ticked_at = ticked_at - interval '2 hours'")
     connection.execute(TICK)
     assert len(connection.execute("select from claim_jobs('w', '{a}')").fetchall()) == 1

@@ -8,7 +8,7 @@ import pytest
 from psycopg import Connection
 
 from tests.conftest import Connect
-from tests.queue.test_limits import claim, complete, enqueue, forget_when_parked, limit, parked
+from tests.queue.test_limits import claim, complete, enqueue, limit, waiting_lanes
 from tests.support.waiting import Barrier, until_waiting_for_lock
 
 Rows = Connection[Any]
@@ -37,11 +37,11 @@ def test_two_claims_and_one_slot_of_several(connect: Connect, connection: Rows) 
     with one.transaction():
         assert len(claim(one, 1)) == 1
         assert claim(two) == [], "nobody counts while another claim may add some"
-    assert parked(connection) == 0
+    assert waiting_lanes(connection) == 0
     assert len(claim(two)) == 1
 
 
-def test_a_limit_that_another_claim_has_locked_does_not_park(connect: Connect, connection: Rows) -> None:
+def test_no_lane_waits_for_a_limit_that_another_claim_has_locked(connect: Connect, connection: Rows) -> None:
     limit(connection, 1)
     enqueue(connection, 5)
     (first,) = claim(connection)
@@ -50,7 +50,7 @@ def test_a_limit_that_another_claim_has_locked_does_not_park(connect: Connect, c
         complete(one, first)
         assert len(claim(one)) == 1
         assert claim(connection) == []
-        assert parked(connection) == 0
+        assert waiting_lanes(connection) == 0
 
 
 @pytest.mark.parametrize("isolation", ["repeatable read", "serializable"])
@@ -69,12 +69,12 @@ def test_a_claim_on_an_older_snapshot_takes_no_job_under_a_limit(
     assert len(claim(connection, 1)) == 1
     assert claim(older) == []
     older.execute("commit")
-    assert parked(connection) == 0
+    assert waiting_lanes(connection) == 0
     assert claim(older) == []
     assert connection.execute("select count(*) from jobs where status = 'claimed'").fetchone() == (2,)
 
 
-def test_a_job_ends_while_its_lane_is_parked(connect: Connect, connection: Rows) -> None:
+def test_a_job_ends_while_its_lane_becomes_dormant(connect: Connect, connection: Rows) -> None:
     """It does not see that lanes wait, and the claim does not see that it has ended."""
     limit(connection, 1)
     enqueue(connection, 2)
@@ -83,7 +83,7 @@ def test_a_job_ends_while_its_lane_is_parked(connect: Connect, connection: Rows)
     with one.transaction():
         complete(one, first)
         assert claim(connection) == []
-    connection.execute("delete from limit_openings")
+    time.sleep(0.011)
     assert len(claim(connection)) == 1
 
 
@@ -101,7 +101,7 @@ def test_opened_lanes_are_searched_if_there_are_no_others(connection: Rows) -> N
 
 
 def test_a_job_ends_while_its_limit_is_found_reached(connect: Connect, connection: Rows) -> None:
-    """As above; the lane was parked longer ago."""
+    """As above; its transaction stays open for longer."""
     limit(connection, 1)
     enqueue(connection, 2)
     (first,) = claim(connection)
@@ -109,10 +109,10 @@ def test_a_job_ends_while_its_limit_is_found_reached(connect: Connect, connectio
     with one.transaction():
         complete(one, first)
         assert claim(connection) == []
-        assert parked(connection) == 1
-        forget_when_parked(connection)
-    assert claim(connection) == []
-    time.sleep(0.11)
+        assert waiting_lanes(connection) == 1
+        time.sleep(0.011)
+        assert claim(connection) == []
+    time.sleep(0.1)
     assert len(claim(connection)) == 1
 
 
@@ -155,9 +155,7 @@ def test_a_claim_that_leaves_room_leaves_the_lane_to_the_next(connection: Rows) 
     first = claim(connection)
     assert claim(connection) == []
     complete(connection, *first)
-    forget_when_parked(connection)
     assert [row[2] for row in claim(connection, 1)] == [2]
-    forget_when_parked(connection)
     assert [row[2] for row in claim(connection, 1)] == [3]
 
 
@@ -178,7 +176,6 @@ def test_a_higher_limit_opens_at_once(connection: Rows) -> None:
     assert claim(connection) == []
     time.sleep(0.11)
     assert claim(connection) == [], "it looks once more"
-    forget_when_parked(connection)
     connection.execute("select set_limit('sync', 2)")
     assert len(claim(connection)) == 1
 
@@ -190,10 +187,10 @@ def test_a_change_that_nobody_noted_is_found_by_a_tick(connection: Rows) -> None
     assert claim(connection) == []
     time.sleep(0.11)
     assert claim(connection) == [], "it looks once more"
+    connection.execute("delete from limit_openings")
     connection.execute("set session_replication_role = replica")
     connection.execute("update jobs set status = 'completed', finished_at = now() where id = %s", [first[0]])
     connection.execute("reset session_replication_role")
-    forget_when_parked(connection)
     assert claim(connection) == []
     connection.execute("select setval('tick_clock', 1)")
     connection.execute("select tick('0')")

@@ -248,8 +248,8 @@ def test_the_cost_is_bounded(app: Treadle, connection: Rows) -> None:
         select new_id(), 'sync', format('{"tenant": "t%%s"}', nth %% %(keys)s), '{}', now() - interval '1 minute'
         from generate_series(1, %(jobs)s) as nth"""
     park = """
-        insert into lanes (queue, job_type, priority, partition, parked_name, parked_key)
-        select 'default', 'sync', 100, format('{"tenant": "t%%s"}', nth), 'sync', 't' || nth
+        insert into lanes (queue, job_type, priority, partition, limit_name, limit_key, dormant_xid)
+        select 'default', 'sync', 100, format('{"tenant": "t%%s"}', nth), 'sync', 't' || nth, '3'
         from generate_series(0, %(keys)s - 1) as nth"""
     connection.execute(fill, {"keys": 300, "jobs": 1000})
     connection.execute(park, {"keys": 300})

@@ -68,12 +68,8 @@ def running(connection: Rows) -> int:
     return int(row[0])
 
 
-def forget_when_parked(connection: Rows) -> None:
-    connection.execute("update lanes set parked_at = now() - interval '1 minute'")
-
-
-def parked(connection: Rows) -> int:
-    row = connection.execute("select count(*) from lanes where parked_name is not null").fetchone()
+def waiting_lanes(connection: Rows) -> int:
+    row = connection.execute("select count(*) from lanes where limit_name is not null").fetchone()
     assert row
     return int(row[0])
 
@@ -116,18 +112,16 @@ def test_several_limits_at_once(connection: Rows) -> None:
     assert connection.execute("select count(*) from jobs where status = 'completed'").fetchone() == (10,)
 
 
-def test_a_lane_that_waits_is_parked_and_opened_again(connection: Rows) -> None:
+def test_a_lane_that_waits_is_dormant_until_its_limit_has_room(connection: Rows) -> None:
     limit(connection, 1)
     enqueue(connection, 3)
     (first,) = claim(connection)
-    assert parked(connection) == 0
+    assert waiting_lanes(connection) == 0
     assert claim(connection) == []
-    assert parked(connection) == 1
-    forget_when_parked(connection)
+    assert waiting_lanes(connection) == 1
     complete(connection, first)
     (second,) = claim(connection)
     assert claim(connection) == []
-    forget_when_parked(connection)
     complete(connection, second)
     (third,) = claim(connection)
     complete(connection, third)
@@ -412,7 +406,7 @@ def test_nothing_waits_for_a_limit_that_was_removed(connection: Rows) -> None:
         enqueue(connection, 1, "acme", priority=priority)
     for _ in range(5):
         assert claim(connection) == []
-    assert parked(connection) == 30
+    assert waiting_lanes(connection) == 30
     connection.execute("select reset_limit('x')")
     deadline = time.monotonic() + 20
     claimed = 0

@@ -11,7 +11,7 @@ from tests.queue.test_limits import claim, enqueue, limit
 from tests.support.buffers import buffers
 from tests.support.waiting import wait_for_floor_margin
 from tests.support.workers import one
-from treadle import JobQueue, QueueFull
+from treadle import JobQueue, Once, QueueFull, Throttle
 
 Rows = Connection[Any]
 
@@ -183,35 +183,35 @@ def test_a_job_that_is_being_claimed_is_not_dropped(connect: Connect) -> None:
 
 def test_a_unique_job_that_exists_is_returned_although_it_is_full(queue: JobQueue, connection: Rows) -> None:
     bound(connection, 1)
-    first = queue.enqueue("sync", unique="once")
-    assert queue.enqueue("sync", unique="once") == first
+    first = queue.enqueue("sync", unique=Once(key="once"))
+    assert queue.enqueue("sync", unique=Once(key="once")) == first
     with pytest.raises(QueueFull):
-        queue.enqueue("sync", unique="other")
+        queue.enqueue("sync", unique=Once(key="other"))
 
 
 def test_calls_that_add_no_job_need_no_room(queue: JobQueue, connection: Rows) -> None:
     bound(connection, 2)
-    throttled = [queue.enqueue("sync", unique="t", throttle="1 per 1h") for _ in range(3)]
+    throttled = [queue.enqueue("sync", unique=Throttle(1, "1h", key="t")) for _ in range(3)]
     assert len(set(throttled)) == 1
-    assert len(set(queue.enqueue_many("sync", [{}] * 3, unique="u"))) == 1, "three calls, one job"
-    assert queue.enqueue("sync", unique="t", throttle="1 per 1h") == throttled[0]
+    assert len(set(queue.enqueue_many("sync", [{}] * 3, unique=Once(key="u")))) == 1, "three calls, one job"
+    assert queue.enqueue("sync", unique=Throttle(1, "1h", key="t")) == throttled[0]
     with pytest.raises(QueueFull):
-        queue.enqueue("sync", unique="other", throttle="1 per 1h")
+        queue.enqueue("sync", unique=Throttle(1, "1h", key="other"))
     assert len(pending(connection)) == 2
 
 
 def test_nothing_is_dropped_for_calls_that_add_no_job(queue: JobQueue, connection: Rows) -> None:
     bound(connection, 3, "drop")
-    ids = [queue.enqueue("sync", unique=name, throttle="1 per 1h") for name in "abc"]
-    assert queue.enqueue("sync", unique="c", throttle="1 per 1h") == ids[2]
-    assert queue.enqueue_many("sync", [{"n": 1}, {"n": 1}], unique=["n"])
+    ids = [queue.enqueue("sync", unique=Throttle(1, "1h", key=name)) for name in "abc"]
+    assert queue.enqueue("sync", unique=Throttle(1, "1h", key="c")) == ids[2]
+    assert queue.enqueue_many("sync", [{"n": 1}, {"n": 1}], unique=Once("n"))
     assert [queue.get(each).status for each in ids] == ["cancelled", "pending", "pending"]
 
 
 def test_a_job_that_a_call_returns_is_not_dropped_by_it(queue: JobQueue, connection: Rows) -> None:
     bound(connection, 3, "drop")
-    oldest, second, _ = (queue.enqueue("sync", {"n": n}, unique=["n"]) for n in range(3))
-    assert queue.enqueue_many("sync", [{"n": 0}, {"n": 9}], unique=["n"])[0] == oldest
+    oldest, second, _ = (queue.enqueue("sync", {"n": n}, unique=Once("n")) for n in range(3))
+    assert queue.enqueue_many("sync", [{"n": 0}, {"n": 9}], unique=Once("n"))[0] == oldest
     assert [queue.get(each).status for each in (oldest, second)] == ["pending", "cancelled"]
     assert len(pending(connection)) == 3
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.support.model_steps import Queue
-from treadle import JobQueue
+from treadle import JobQueue, Once
 
 # The test suite always runs the same few examples, and does not search for a shorter failure: that takes minutes.
 SECONDS = float(os.environ.get("TREADLE_MODEL_SECONDS", "0"))
@@ -48,7 +48,7 @@ def test_an_enqueue_waits_for_a_transaction_that_added_and_deleted_its_unique_ke
         queue.enqueue(0, "a", 100, None, "u", later=False, max_attempts=1)
         queue.operate(0, 0, "delete")
         with queue.as_actor(1, certain=True, possible=True) as connection:
-            JobQueue(connection).enqueue("a", {}, unique="u")
+            JobQueue(connection).enqueue("a", {}, unique=Once(key="u"))
         queue.enqueue(1, "a", 100, None, "u", later=False, max_attempts=1)
         queue.the_table_matches_the_oracle()
     finally:

@@ -158,7 +158,7 @@ def test_a_job_whose_lane_became_idle_before_its_commit_is_found(queue: JobQueue
     retire(queue, connection, "-infinity")
     producer.execute("select enqueue('a')")
     tick(connection, 4)
-    assert connection.execute("select bool_and(idle_xid is not null) from lanes").fetchone() == (True,)
+    assert connection.execute("select bool_and(dormant_xid is not null) from lanes").fetchone() == (True,)
     producer.commit()
     tick(connection)
     assert len(connection.execute("select from claim_job_batch('w', '{a}')").fetchall()) == 1
@@ -179,12 +179,12 @@ def test_a_job_whose_lane_a_claim_made_idle_is_found(queue: JobQueue, connect: C
     stop_sweeping(connection)
     transactions = {"claimer": connect(autocommit=False), "producer": connect(autocommit=False)}
     connection.execute(
-        """insert into lanes (queue, job_type, priority, opened_at)
+        """insert into lanes (queue, job_type, priority, changed_at)
         select 'queue-' || nth, 'a', 100, now() - interval '1 hour' from generate_series(1, 150) as nth"""
     )
     connection.execute(
         "insert into floors (queue, job_type, priority, floor, xid)"
-        " select queue, job_type, priority, opened_at, '3' from lanes"
+        " select queue, job_type, priority, changed_at, '3' from lanes"
     )
     transactions["producer"].execute("select enqueue('a', p_queue => 'queue-70')")
     assert transactions["claimer"].execute("select from claim_job_batch('w', '{a}')").fetchall() == []
@@ -194,7 +194,7 @@ def test_a_job_whose_lane_a_claim_made_idle_is_found(queue: JobQueue, connect: C
             tick(connection)
         else:
             transactions[step].commit()
-    active = connection.execute("select queue from lanes where idle_xid is null").fetchall()
+    active = connection.execute("select queue from lanes where dormant_xid is null").fetchall()
     assert active == [("queue-70",)]
     assert len(connection.execute("select from claim_job_batch('w', '{a}')").fetchall()) == 1
 
@@ -411,7 +411,7 @@ def retire(queue: JobQueue, connection: Connection[Any], when: str) -> None:
     enqueue_and_complete(queue)
     connection.execute("delete from jobs")
     past = "'-infinity'" if when == "-infinity" else "now() - interval '2 days'"
-    connection.execute("update lanes set opened_at = now() - interval '3 days'")
+    connection.execute("update lanes set changed_at = now() - interval '3 days'")
     connection.execute(f"update floors set floor = {past}")
 
 

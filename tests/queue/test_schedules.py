@@ -12,7 +12,7 @@ from psycopg import Connection
 
 from tests.conftest import Connect
 from tests.support.buffers import buffers
-from treadle import JobQueue, Treadle, UnknownSchedule
+from treadle import Cron, JobQueue, Treadle, UnknownSchedule
 from treadle.words.errors import InvalidArgument
 
 TEN = datetime(2026, 6, 1, 10, tzinfo=UTC)
@@ -363,7 +363,7 @@ def test_name_and_digest_are_enough_only_for_what_is_known_as_declared(connectio
 def test_what_code_declares_is_changed_and_deleted_only_there(app: Treadle, connection: Connection[Any]) -> None:
     declare(connection, "one")
     with pytest.raises(InvalidArgument, match="schedule 'hourly' is declared in code: change the code, or pause"):
-        app.schedules.change("hourly", "5 * * * *")
+        app.schedules.change("hourly", Cron("5 * * * *"))
     with pytest.raises(InvalidArgument, match="is declared in code"):
         app.schedules.delete("hourly")
     connection.execute("update schedules set retired_at = now()")
@@ -382,7 +382,7 @@ def test_an_unknown_schedule_is_refused(app: Treadle) -> None:
         with pytest.raises(UnknownSchedule, match="there is no schedule 'nope'; `treadle schedules` lists them"):
             method("nope")
     with pytest.raises(UnknownSchedule):
-        app.schedules.change("nope", "* * * * *")
+        app.schedules.change("nope", Cron("* * * * *"))
 
 
 def test_every_call_has_an_async_twin(app: Treadle, connection: Connection[Any]) -> None:
@@ -390,8 +390,8 @@ def test_every_call_has_an_async_twin(app: Treadle, connection: Connection[Any])
     async def report() -> None: ...
 
     async def body() -> None:
-        await app.schedules.aadd("hourly", "@hourly", report)
-        await app.schedules.achange("hourly", "@daily", timezone="Europe/Oslo")
+        await app.schedules.aadd("hourly", Cron("@hourly"), report)
+        await app.schedules.achange("hourly", Cron("@daily", timezone="Europe/Oslo"))
         assert await app.schedules.apause("hourly")
         assert await app.schedules.aresume("hourly")
         await app.schedules.arun_now("hourly")

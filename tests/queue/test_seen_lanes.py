@@ -1,4 +1,4 @@
-"""A session that has seen a lane active does not look it up again until a lane has become idle or was deleted."""
+"""A session that has seen a lane active does not look it up again until a lane has become dormant or was deleted."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ Rows = Connection[Any]
 READS = """
     select coalesce(sum(seq_scan + idx_scan), 0) from pg_stat_xact_user_tables
     where schemaname = 'treadle' and relname in ('lanes', 'floors')"""
-ACTIVE = "select count(*) from lanes where idle_xid is null"
+ACTIVE = "select count(*) from lanes where dormant_xid is null"
 
 
 def see(connection: Rows) -> None:
@@ -22,9 +22,9 @@ def see(connection: Rows) -> None:
     connection.execute("delete from jobs")
 
 
-def make_idle(connection: Rows) -> None:
-    connection.execute("update lanes set opened_at = opened_at - interval '1 hour'")
-    connection.execute("select make_idle(array(select id from lanes), clock_timestamp())")
+def make_dormant(connection: Rows) -> None:
+    connection.execute("update lanes set changed_at = changed_at - interval '1 hour'")
+    connection.execute("select make_dormant(array(select id from lanes), clock_timestamp())")
 
 
 def tick(connection: Rows, times: int = 3) -> None:
@@ -62,23 +62,23 @@ def test_a_lane_that_was_seen_is_not_looked_up(connect: Connect) -> None:
     assert reads(connection, "select enqueue('a', p_delay => '1 hour')") == 0
     assert reads(connection, "select enqueue('a', p_priority => 7)") > 0, "that is another lane"
     assert reads(connection, "insert into jobs (job_type, run_at) values ('a', now() - interval '1 hour')") > 0
-    make_idle(connection)
+    make_dormant(connection)
     assert reads(connection) > 0
 
 
 @pytest.mark.parametrize(
     "statement",
     [
-        "update lanes set idle_xid = pg_current_xact_id()",
+        "update lanes set dormant_xid = pg_current_xact_id()",
         "delete from lanes",
         "truncate lanes",
-        "select make_idle(array(select id from lanes), clock_timestamp())",
+        "select make_dormant(array(select id from lanes), clock_timestamp())",
     ],
 )
 def test_a_lane_that_is_no_longer_active_is_listed_again(connect: Connect, statement: str) -> None:
     connection, other = connect(), connect()
     see(connection)
-    other.execute("update lanes set opened_at = opened_at - interval '1 hour'")
+    other.execute("update lanes set changed_at = changed_at - interval '1 hour'")
     other.execute(statement.encode())
     assert one(other, ACTIVE) == 0
     connection.execute("select enqueue('a')")
@@ -90,7 +90,7 @@ def test_a_lane_that_is_becoming_idle_is_not_remembered(connect: Connect) -> Non
     """The epoch has moved, and the lane still looks active, until the other transaction commits."""
     connection, idling = connect(), connect(autocommit=False)
     see(connect())
-    make_idle(idling)
+    make_dormant(idling)
     see(connection)
     idling.commit()
     tick(idling)
@@ -105,7 +105,7 @@ def test_a_job_whose_lane_becomes_idle_before_its_commit_is_found(connect: Conne
     see(late)
     late.commit()
     late.execute("select enqueue('a')")
-    make_idle(connection)
+    make_dormant(connection)
     tick(connection)
     assert one(connection, ACTIVE) == 0
     late.commit()

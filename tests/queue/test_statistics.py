@@ -34,7 +34,7 @@ def thousands_of_active_lanes(connection: Connection[Any]) -> None:
 
 def idle_lanes_only(connection: Connection[Any]) -> None:
     idle_lanes(connection, 3000)
-    connection.execute("update lanes set idle_xid = pg_current_xact_id()")
+    connection.execute("update lanes set dormant_xid = pg_current_xact_id()")
 
 
 @pytest.mark.parametrize("earlier", [ten_active_lanes, thousands_of_active_lanes, idle_lanes_only])

@@ -15,7 +15,7 @@ from sqlalchemy.pool import NullPool
 
 from tests.support.apps import run
 from tests.support.stores import CONTENT, Resize, count_rows, sweep, unknown_reference, uses
-from treadle import JobQueue, StoredNotFound, Treadle
+from treadle import JobQueue, Once, StoredNotFound, Treadle
 
 
 @contextmanager
@@ -51,7 +51,7 @@ def test_a_use_commits_and_rolls_back_with_the_callers_transaction(
         lent = resize.using(connection=mine)
         lent.enqueue(one)
         lent.enqueue_many([{"picture": two}] * 2)
-        lent.using(unique="u").enqueue(three)
+        lent.using(unique=Once(key="u")).enqueue(three)
         assert sweep(url) == 0  # it may still commit
         rollback()
         assert uses(connection) == set()
@@ -101,7 +101,7 @@ def test_the_store_works_on_a_connection_of_asyncpg(
                 await lent.aenqueue(unknown_reference())
             kept = await lent.aenqueue(stored)
             (many,) = await lent.aenqueue_many([{"picture": stored}])
-            unique = await lent.using(unique="u").aenqueue(stored)
+            unique = await lent.using(unique=Once(key="u")).aenqueue(stored)
             on_it = Treadle(mine)
             return {kept.id, many.id, unique.id}, await on_it.aread(await on_it.astore(CONTENT))
         finally:

@@ -19,10 +19,10 @@ from psycopg import Connection
 
 from tests.support.apps import run
 from tests.support.stores import CONTENT, count_rows, large_file, sweep
-from treadle import InvalidArgument, Stored, StoredDamaged, StoredNotFound, StoreMissing, Treadle
+from treadle import InvalidArgument, Store, Stored, StoredDamaged, StoredNotFound, StoreMissing, Treadle
 from treadle.db.queries.stored import PART_SIZE
 from treadle.store import places
-from treadle.store.store import Store
+from treadle.store.storage import Storage
 
 
 @pytest.fixture
@@ -203,7 +203,7 @@ def test_a_failing_source_leaves_no_file(
 def test_a_failing_database_leaves_no_file(
     app_with_place: Treadle, place: str, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("treadle.store.store.TOUCH_SECONDS", -1)
+    monkeypatch.setattr("treadle.store.storage.TOUCH_SECONDS", -1)
     connection.execute(
         "create function public.refuse() returns trigger language plpgsql as $$ begin raise 'full'; end $$"
     )
@@ -221,7 +221,7 @@ def test_files_left_by_a_crash_are_swept(
     app_with_place: Treadle, url: str, place: str, connection: Connection[Any]
 ) -> None:
     """Before the last statement, with a partial file or with a file that has its final name."""
-    for store in (Store(app_with_place.database, place, 0, "1GB") for _ in range(2)):
+    for store in (Storage(app_with_place.database, Store(place, grace=0, limit="1GB")) for _ in range(2)):
         steps = store._write(CONTENT, None, None)
         stored_id = app_with_place.database.run(next(steps))
         filesystem, path = places._located(place, stored_id)
@@ -236,7 +236,7 @@ def test_files_left_by_a_crash_are_swept(
 def test_content_is_not_swept_during_a_long_upload(
     app_with_place: Treadle, url: str, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("treadle.store.store.TOUCH_SECONDS", 0)
+    monkeypatch.setattr("treadle.store.storage.TOUCH_SECONDS", 0)
 
     class SlowSource:
         parts = 0

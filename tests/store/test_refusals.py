@@ -11,7 +11,7 @@ from psycopg import Connection
 
 from tests.support.apps import run
 from tests.support.stores import CONTENT, REFERENCE, count_rows
-from treadle import InvalidArgument, InvalidPayload, Stored, StoredDamaged, StoredNotFound, Treadle
+from treadle import InvalidArgument, InvalidPayload, Store, Stored, StoredDamaged, StoredNotFound, Treadle
 from treadle.db.queries.stored import PART_SIZE
 
 # Storing
@@ -39,10 +39,10 @@ def test_an_unsupported_source_is_refused(app: Treadle, connection: Connection[A
 
 
 def test_content_that_is_too_large_is_refused(url: str, connection: Connection[Any], tmp_path: Path) -> None:
-    app = Treadle(url, store_limit=PART_SIZE)
+    app = Treadle(url, store=Store(limit=PART_SIZE))
     path = tmp_path / "large"
     path.write_bytes(CONTENT)
-    message = r"at most 262,144 bytes can be stored, got 524,\d+ or more; raise store_limit"
+    message = r"at most 262,144 bytes can be stored, got 524,\d+ or more; raise the limit of the store"
     sources: list[Any] = [CONTENT, path, io.BytesIO(CONTENT)]
     for source, begun in zip(sources, (0, 0, 1), strict=True):
         with pytest.raises(InvalidArgument, match=message):
@@ -52,10 +52,10 @@ def test_content_that_is_too_large_is_refused(url: str, connection: Connection[A
 
 
 def test_invalid_store_options_are_refused(url: str) -> None:
-    with pytest.raises(InvalidArgument, match='store_limit must be a number of bytes or a string such as "512MB"'):
-        Treadle(url, store_limit="much")
-    with pytest.raises(InvalidArgument, match="store_grace must be a duration such as"):
-        Treadle(url, store_grace="long")
+    with pytest.raises(InvalidArgument, match='limit must be a number of bytes or a string such as "512MB"'):
+        Treadle(url, store=Store(limit="much"))
+    with pytest.raises(InvalidArgument, match="grace must be a duration such as"):
+        Treadle(url, store=Store(grace="long"))
     with pytest.raises(InvalidArgument, match=r'store must be a URL such as "file:///var/lib/blobs".*got \'blobs\''):
         Treadle(url, store="blobs")
 

@@ -17,7 +17,7 @@ from tests.support.apps import run
 from tests.support.stores import CONTENT, count_rows, large_file
 from treadle import InvalidArgument, Stored, Treadle
 from treadle.db.queries.stored import PART_SIZE
-from treadle.store.store import Store
+from treadle.store.storage import Storage
 
 
 class ShortReads:
@@ -155,5 +155,5 @@ def test_50_megabytes_are_stored_and_read_with_little_memory_asynchronously(app:
 
 
 def test_sync_and_async_methods_have_the_same_signature() -> None:
-    for one, two in ((Treadle.store, Treadle.astore), (Treadle.read, Treadle.aread), (Store.write, Store.awrite)):
+    for one, two in ((Treadle.store, Treadle.astore), (Treadle.read, Treadle.aread), (Storage.write, Storage.awrite)):
         assert inspect.signature(one) == inspect.signature(two)

@@ -15,7 +15,7 @@ from tests.conftest import Connect
 from tests.support.apps import run
 from tests.support.stores import CONTENT, Resize, count_rows, sweep
 from tests.support.waiting import until_waiting_for_lock
-from treadle import JobQueue, Stored, StoredNotFound, Treadle
+from treadle import JobQueue, Store, Stored, StoredNotFound, Treadle
 from treadle.db.queries.stored import PART_SIZE
 
 
@@ -173,7 +173,7 @@ def test_the_worker_sweeps_unused_contents(
     url: str, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("treadle.worker.maintenance.PRUNE_EVERY", 0.05)
-    app = Treadle(url, store_grace=0)
+    app = Treadle(url, store=Store(grace=0))
 
     @app.job
     def nothing() -> None: ...

@@ -10,7 +10,7 @@ from psycopg import Connection
 from tests.conftest import Connect
 from tests.support.apps import run
 from tests.support.stores import CONTENT, Album, Resize, count_rows, sweep, unknown_reference, uses
-from treadle import InvalidPayload, JobQueue, Stored, StoredNotFound, Treadle
+from treadle import InvalidPayload, JobQueue, Once, Stored, StoredNotFound, Treadle
 from treadle.db.database import Database
 from treadle.db.queries import enqueueing
 
@@ -59,8 +59,8 @@ def test_an_existing_unique_job_uses_only_its_own_contents(
     app: Treadle, resize: Resize, url: str, connection: Connection[Any]
 ) -> None:
     first, second = app.store(b"1"), app.store(b"2")
-    one = resize.using(unique="u").enqueue(first)
-    two = resize.using(unique="u").enqueue(second)
+    one = resize.using(unique=Once(key="u")).enqueue(first)
+    two = resize.using(unique=Once(key="u")).enqueue(second)
     assert one.id == two.id
     assert uses(connection) == {(first.id, one.id)}
     assert sweep(url) == 1
@@ -95,7 +95,7 @@ def test_an_unknown_reference_is_an_error_and_nothing_is_enqueued(
     missing, known = unknown_reference(), app.store(b"1")
     enqueues: list[Callable[[], Any]] = [
         lambda: resize.enqueue(missing),
-        lambda: resize.using(unique="u").enqueue(missing),
+        lambda: resize.using(unique=Once(key="u")).enqueue(missing),
         lambda: resize.enqueue_many([{"picture": known}] * 4 + [{"picture": missing}]),
         lambda: run(app, resize.aenqueue(missing)),
     ]

@@ -19,8 +19,8 @@ from treadle import (
     Status,
     Treadle,
 )
-from treadle.app.backend import Backend
 from treadle.db.database import Database
+from treadle.jobs.backend import Backend
 from treadle.watching.watch import Watch
 
 T = TypeVar("T")
@@ -31,6 +31,7 @@ def use_database(app: Treadle, url: str, monkeypatch: pytest.MonkeyPatch) -> Bac
     database = Database(url, "treadle")
     backend = Backend(database, Watch(database), app.payload_limit, app.backend.middlewares)
     monkeypatch.setattr(app, "database", database)
+    monkeypatch.setattr(app.workload, "database", database)
     monkeypatch.setattr(app, "queue", JobQueue(database))
     monkeypatch.setattr(app, "watch", backend.watch)
     monkeypatch.setattr(app, "backend", backend)

@@ -4,7 +4,7 @@ import os
 import threading
 from collections.abc import Iterator
 
-from treadle import Job, Treadle
+from treadle import Job, Retries, Treadle
 
 app = Treadle()
 
@@ -26,21 +26,21 @@ def _place(n: int) -> list[int]:
     return [os.getpid(), threading.get_ident()]
 
 
-@app.job(max_attempts=1)
+@app.job(retry=Retries(0))
 async def on_the_loop(n: int) -> list[int]:
     return _place(n)
 
 
-@app.job(max_attempts=1)
+@app.job(retry=Retries(0))
 def on_a_thread(job: Job, n: int) -> list[int]:
     return _place(n)
 
 
-@app.job(max_attempts=1, process=True)
+@app.job(retry=Retries(0), process=True)
 def in_a_child(n: int) -> list[int]:
     return _place(n)
 
 
-@app.job(max_attempts=1, process=True)
+@app.job(retry=Retries(0), process=True)
 async def on_the_loop_of_a_child(job: Job, n: int) -> list[int]:
     return _place(n)

@@ -13,8 +13,9 @@ from tests.support.web import Server
 expect.set_options(timeout=60_000)  # for a machine under load
 
 # Chromium loads the pages behind its address bar, which no test sees, for each tab: 1.3 s of CPU. With RenderDocument,
-# it replaces the frame for each page of a site, too: a sixth of the CPU of loading a page.
-UNUSED = "WebUIOmniboxPopup,WebUIOmniboxAimPopup,WebUIOmniboxFullPopup,RenderDocument"
+# it replaces the frame for each page of a site, too: a sixth of the CPU of loading a page. It also starts a spare
+# process for the next site, which never comes: another sixth.
+UNUSED = "WebUIOmniboxPopup,WebUIOmniboxAimPopup,WebUIOmniboxFullPopup,RenderDocument,SpareRendererForSitePerProcess"
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 

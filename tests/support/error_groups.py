@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
-from treadle import JobQueue, Treadle
+from treadle import JobQueue, Retries, Treadle
 from treadle.db.queries import error_groups as queries
 from treadle.db.queries.error_groups import GroupFilter
 from treadle.operations.error_groups import get_groups
@@ -15,7 +15,7 @@ NOW = timedelta(0)
 
 def fail(queue: JobQueue, errors: Iterable[str], job_type: str = "a", *, retries: bool = False) -> None:
     for error in errors:
-        queue.enqueue(job_type, max_attempts=5)
+        queue.enqueue(job_type, retry=Retries(4))
         queue.fail(queue.claim([job_type])[0], error, delay=None if not retries else 3600, final=not retries)
 
 

@@ -15,7 +15,7 @@ import psycopg
 from chaos.ledger import FOLDER, Ledger
 from pydantic_core import core_schema
 
-from treadle import Job, Treadle
+from treadle import Job, Retries, Treadle
 
 app = Treadle(schema=os.environ.get("TREADLE_TEST_SCHEMA", "treadle"))
 _ledgers: dict[str, Ledger] = {}
@@ -33,7 +33,7 @@ async def noop(n: int = 0) -> None:
     pass
 
 
-@app.job(max_attempts=1)
+@app.job(retry=Retries(0))
 async def nap(job: Job, seconds: float) -> int:
     """Returns the lease number under which it ran, as most of these handlers do."""
     note("start", job)
@@ -42,7 +42,7 @@ async def nap(job: Job, seconds: float) -> int:
     return job.fence
 
 
-@app.job(max_attempts=1)
+@app.job(retry=Retries(0))
 def nap_on_thread(job: Job, seconds: float) -> int:
     """On a thread, and never checks whether it should stop."""
     note("start", job)
@@ -51,7 +51,7 @@ def nap_on_thread(job: Job, seconds: float) -> int:
     return job.fence
 
 
-@app.job(max_attempts=1)
+@app.job(retry=Retries(0))
 def nap_and_check(job: Job, seconds: float) -> int:
     """On a thread, and checks every 10 ms whether it should stop."""
     note("start", job)
@@ -63,7 +63,7 @@ def nap_and_check(job: Job, seconds: float) -> int:
     return job.fence
 
 
-@app.job(max_attempts=1, process=True)
+@app.job(retry=Retries(0), process=True)
 def nap_in_child(job: Job, seconds: float) -> int:
     note("start", job)
     time.sleep(seconds)
@@ -71,7 +71,7 @@ def nap_in_child(job: Job, seconds: float) -> int:
     return job.fence
 
 
-@app.job(max_attempts=1)
+@app.job(retry=Retries(0))
 async def block_the_loop(job: Job, lock: str) -> int:
     """Until nobody else has a lock on the file."""
     note("start", job)
@@ -81,7 +81,7 @@ async def block_the_loop(job: Job, lock: str) -> int:
     return job.fence
 
 
-@app.job(max_attempts=1)
+@app.job(retry=Retries(0))
 def block_the_interpreter(job: Job, lock: str) -> int:
     """As a C extension that holds the GIL, until nobody else has a lock on the file."""
     note("start", job)
@@ -91,14 +91,14 @@ def block_the_interpreter(job: Job, lock: str) -> int:
     return job.fence
 
 
-@app.job(max_attempts=1)
+@app.job(retry=Retries(0))
 async def search_endlessly(job: Job) -> None:
     """For years, in one call of the regular expressions, which holds the GIL."""
     note("start", job)
     re.match("(a|aa)+$", "a" * 200 + "b")
 
 
-@app.job(max_attempts=1)
+@app.job(retry=Retries(0))
 def wait_for_lock(job: Job, lock: str) -> int:
     """Until nobody else has a lock on the file."""
     note("start", job)
@@ -108,19 +108,19 @@ def wait_for_lock(job: Job, lock: str) -> int:
     return job.fence
 
 
-@app.job(max_attempts=1)
+@app.job(retry=Retries(0))
 def exit_at_once(job: Job) -> None:
     note("start", job)
     os._exit(17)
 
 
-@app.job(max_attempts=1)
+@app.job(retry=Retries(0))
 def segfault(job: Job) -> None:
     note("start", job)
     ctypes.string_at(0)
 
 
-@app.job(max_attempts=2, process=True, memory_limit="200MB")
+@app.job(retry=Retries(1), process=True, memory_limit="200MB")
 def exhaust_memory(job: Job) -> None:
     note("start", job)
     kept = []
@@ -132,33 +132,33 @@ def exhaust_memory(job: Job) -> None:
 _leaked: list[bytearray] = []
 
 
-@app.job(max_attempts=1)
+@app.job(retry=Retries(0))
 def leak_memory(megabytes: int) -> None:
     _leaked.append(bytearray(b"x") * (megabytes * 2**20))
 
 
-@app.job(max_attempts=1, timeout=0.2, deadline=0.6)
+@app.job(retry=Retries(0), timeout=(0.2, 0.6))
 def ignore_the_deadline(job: Job, seconds: float) -> None:
     note("start", job)
     time.sleep(seconds)
     note("end", job)
 
 
-@app.job(max_attempts=1, timeout=0.2, deadline=0.6)
+@app.job(retry=Retries(0), timeout=(0.2, 0.6))
 async def block_past_the_deadline(job: Job, seconds: float) -> None:
     note("start", job)
     time.sleep(seconds)  # noqa: ASYNC251
     note("end", job)
 
 
-@app.job(max_attempts=1)
+@app.job(retry=Retries(0))
 def exit_with_code_0(job: Job) -> None:
     """An exit with code 0 is a crash, too."""
     note("start", job)
     os._exit(0)
 
 
-@app.job(max_attempts=1)
+@app.job(retry=Retries(0))
 async def leave_a_task_that_exits(job: Job) -> None:
     """Starts a task that stops the event loop while the handler still runs."""
 
@@ -172,7 +172,7 @@ async def leave_a_task_that_exits(job: Job) -> None:
     await job_task
 
 
-@app.job(max_attempts=1, process=True, deadline=0.5)
+@app.job(retry=Retries(0), process=True, timeout=(None, 0.5))
 def report_forever(job: Job) -> None:
     """Reports progress until its deadline."""
     note("start", job)
@@ -198,20 +198,20 @@ class SlowToSerialize:
         return "at last"
 
 
-@app.job(max_attempts=1, process=True)
+@app.job(retry=Retries(0), process=True)
 async def return_slow_result(job: Job) -> SlowToSerialize:
     note("start", job)
     return SlowToSerialize(job)
 
 
-@app.job(max_attempts=1, process=True, timeout=1, deadline=1)
+@app.job(retry=Retries(0), process=True, timeout=(1, 1))
 def nap_with_deadline(job: Job, seconds: float) -> int:
     note("start", job)
     time.sleep(seconds)
     return job.fence
 
 
-@app.job(max_attempts=1, process=True, timeout=0.2)
+@app.job(retry=Retries(0), process=True, timeout=0.2)
 def tidy_up(job: Job, seconds: float) -> str:
     while not job.cancelled:
         time.sleep(0.01)
@@ -219,13 +219,13 @@ def tidy_up(job: Job, seconds: float) -> str:
     return "tidy"
 
 
-@app.job(max_attempts=1, process=True)
+@app.job(retry=Retries(0), process=True)
 def publish_events(job: Job, events: int) -> None:
     for n in range(events):
         job.event("published", n=n)
 
 
-@app.job(max_attempts=1, process=True, prints=True)
+@app.job(retry=Retries(0), process=True, prints=True)
 def log_and_print(lines: int) -> None:
     for n in range(lines):
         logging.getLogger(__name__).warning("logged %s", n)
@@ -233,7 +233,7 @@ def log_and_print(lines: int) -> None:
     print("without an end", end="")
 
 
-@app.job(max_attempts=1, process=True)
+@app.job(retry=Retries(0), process=True)
 def transfer(job: Job) -> str:
     job.event("before")
     with job.transaction() as transaction:
@@ -242,7 +242,7 @@ def transfer(job: Job) -> str:
     return "not this"
 
 
-@app.job(max_attempts=1, process=True)
+@app.job(retry=Retries(0), process=True)
 def pay_in_child(job: Job, url: str) -> str:
     """The worker's connections are terminated before the completion is committed."""
     with job.transaction() as transaction, psycopg.connect(url, autocommit=True) as connection:
@@ -256,7 +256,7 @@ def pay_in_child(job: Job, url: str) -> str:
     return "not this"
 
 
-@app.job(max_attempts=1, process=True)
+@app.job(retry=Retries(0), process=True)
 async def exit_in_child(how: str) -> None:
     async def leave() -> None:
         raise SystemExit(7)
@@ -267,7 +267,7 @@ async def exit_in_child(how: str) -> None:
     raise KeyboardInterrupt if how == "interrupt" else SystemExit(7)
 
 
-@app.job(max_attempts=1, process=True)
+@app.job(retry=Retries(0), process=True)
 async def nap_on_loop_of_child(seconds: float) -> int:
     await asyncio.sleep(seconds)
     return os.getpid()

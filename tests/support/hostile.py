@@ -217,7 +217,8 @@ def _add_limits(connection: Connection[Any], text: str) -> None:
         {"name": LIMIT, "text": text},
     )
     connection.execute(
-        """insert into treadle.lanes (queue, job_type, priority, partition, parked_name, parked_key, parked_at)
-        values (left(%(text)s, 50), left(%(text)s, 50), 100, '', %(name)s, left(%(text)s, 200), now())""",
+        """insert into treadle.lanes
+            (queue, job_type, priority, partition, limit_name, limit_key, dormant_xid, changed_at)
+        values (left(%(text)s, 50), left(%(text)s, 50), 100, '', %(name)s, left(%(text)s, 200), '3', now())""",
         {"name": LIMIT, "text": text},
     )

@@ -5,19 +5,19 @@ import subprocess
 import time
 
 from tests.support.handlers import note
-from treadle import Job, Treadle
+from treadle import Job, Retries, Treadle
 
 app = Treadle()
 
 
-@app.job(max_attempts=1)
+@app.job(retry=Retries(0))
 def leave_a_helper(job: Job) -> None:
     helper = subprocess.Popen(["sleep", "600"])
     note(f"helper {helper.pid}", job)
     os._exit(17)
 
 
-@app.job(max_attempts=1, process=True)
+@app.job(retry=Retries(0), process=True)
 def leave_when_stopped(job: Job) -> None:
     note("start", job)
     while not job.cancelled:

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from psycopg import Connection
 
 from tests.support.model import CRASH_LIMIT, LIMITED, Job, Oracle, Transaction, difference
-from treadle import JobNotFound, JobQueue, JobRow, LeaseLost, WrongStatus
+from treadle import JobNotFound, JobQueue, JobRow, LeaseLost, Once, Retries, WrongStatus
 
 TYPES, WORKERS = ["a", "b", LIMITED], ["by hand", "leased"]
 FACTS = """
@@ -134,9 +134,9 @@ class Queue(RuleBasedStateMachine):
                 {},
                 priority=priority,
                 key=key,
-                unique=unique,
+                unique=Once(key=unique) if unique else None,
                 delay="1h" if later else 0,
-                max_attempts=max_attempts,
+                retry=Retries(max_attempts - 1),
             )
             if found:
                 assert job_id in found, "a job was added beside one with the same unique key"

@@ -5,7 +5,7 @@ import logging
 
 import psycopg
 
-from treadle import Cancel, Job, Retry, Treadle
+from treadle import Cancel, Job, Retries, Retry, Treadle
 
 CANARY = "hunter2-canary"
 URL = f"postgres://ada:{CANARY}@127.0.0.1:1/films"
@@ -14,30 +14,30 @@ app = Treadle()
 log = logging.getLogger("shop")
 
 
-@app.job(max_attempts=1)
+@app.job(retry=Retries(0))
 async def message() -> None:
     raise ValueError(f"cannot reach {URL}")
 
 
-@app.job(max_attempts=1)
+@app.job(retry=Retries(0))
 def on_thread() -> None:
     raise ValueError(f"Authorization: Bearer {CANARY}")
 
 
-@app.job(max_attempts=1, process=True)
+@app.job(retry=Retries(0), process=True)
 def in_process() -> None:
     log.warning("using password=%s", CANARY)
     raise ValueError({"password": CANARY, "host": "db"})
 
 
-@app.job(max_attempts=1)
+@app.job(retry=Retries(0))
 async def note() -> None:
     error = ValueError("failed")
     error.add_note(f"api_key={CANARY}")
     raise error
 
 
-@app.job(max_attempts=1)
+@app.job(retry=Retries(0))
 async def cause() -> None:
     try:
         raise LookupError(f"secret: {CANARY}")  # noqa: TRY301
@@ -45,12 +45,12 @@ async def cause() -> None:
         raise ValueError("failed") from error
 
 
-@app.job(max_attempts=1)
+@app.job(retry=Retries(0))
 async def group() -> None:
     raise ExceptionGroup("failed", [ValueError(f"token={CANARY}"), ExceptionGroup("inner", [KeyError(URL)])])
 
 
-@app.job(max_attempts=1)
+@app.job(retry=Retries(0))
 async def deep() -> None:
     def call(n: int) -> None:
         if n:
@@ -60,33 +60,33 @@ async def deep() -> None:
     call(300)
 
 
-@app.job(max_attempts=1)
+@app.job(retry=Retries(0))
 async def long_message() -> None:
     # The secret is where the text is cut.
     raise ValueError("x" * (8 * 1024 - 20) + f" password={CANARY} " + "y" * 100_000)
 
 
-@app.job(max_attempts=1)
+@app.job(retry=Retries(0))
 async def cancelled() -> None:
     raise Cancel(f"password={CANARY}")
 
 
-@app.job(max_attempts=1)
+@app.job(retry=Retries(0))
 async def retried() -> None:
     raise Retry(f"password={CANARY}", after="1h")
 
 
-@app.job(max_attempts=1)
+@app.job(retry=Retries(0))
 async def database() -> None:
     await psycopg.AsyncConnection.connect(f"host=127.0.0.1 port=1 password={CANARY} nonsense=1")
 
 
-@app.job(max_attempts=1)
+@app.job(retry=Retries(0))
 async def wrong_result() -> int:
     return CANARY  # type: ignore[return-value]
 
 
-@app.job(max_attempts=1)
+@app.job(retry=Retries(0))
 async def group_in_task() -> None:
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(message.function())

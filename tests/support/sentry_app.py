@@ -5,7 +5,7 @@ import signal
 from pathlib import Path
 
 from tests.support.sentry import FakeTransport, init
-from treadle import Treadle
+from treadle import Retries, Treadle
 from treadle.contrib.sentry import instrument
 
 FILE = "TREADLE_TEST_SENTRY"
@@ -15,17 +15,17 @@ app = Treadle()
 instrument(app)
 
 
-@app.job(max_attempts=1)
+@app.job(retry=Retries(0))
 async def on_the_loop() -> None:
     fail()
 
 
-@app.job(max_attempts=1, process=True)
+@app.job(retry=Retries(0), process=True)
 def in_a_child() -> None:
     fail()
 
 
-@app.job(max_attempts=1, process=True)
+@app.job(retry=Retries(0), process=True)
 def dies() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 

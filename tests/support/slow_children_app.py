@@ -4,24 +4,24 @@ import multiprocessing
 import os
 import time
 
-from treadle import Treadle
+from treadle import Retries, Treadle
 
 app = Treadle()
 
 IMPORT_SECONDS = "TREADLE_TEST_IMPORT_SECONDS"
 
 
-@app.job(max_attempts=1, process=True, timeout=0.5, deadline=0.5)
+@app.job(retry=Retries(0), process=True, timeout=(0.5, 0.5))
 def hurried() -> str:
     return "in time"
 
 
-@app.job(max_attempts=1, process=True)
+@app.job(retry=Retries(0), process=True)
 def unhurried() -> str:
     return "done"
 
 
-@app.job(max_attempts=1, process=True, deadline=0.5)
+@app.job(retry=Retries(0), process=True, timeout=(None, 0.5))
 def leave() -> None:
     os._exit(17)
 

@@ -11,9 +11,9 @@ from psycopg import Connection
 from pydantic import BaseModel
 
 from treadle import Stored
-from treadle.app.function import JobFunction
 from treadle.db.queries.stored import PART_SIZE
 from treadle.db.reconnecting import ReconnectingConnection
+from treadle.jobs.function import JobFunction
 from treadle.worker import maintenance
 
 # Two full parts and a short one.

@@ -10,7 +10,7 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 
-from treadle import Backoff, Job, Treadle
+from treadle import Backoff, Job, Retries, Treadle
 from treadle.contrib.opentelemetry import instrument
 
 FILE = "TREADLE_TEST_SPANS"
@@ -50,7 +50,7 @@ def in_a_child() -> None:
         last.enqueue()
 
 
-@app.job(max_attempts=2, backoff=Backoff(first="10ms"))
+@app.job(retry=Retries(1, backoff=Backoff(first="10ms")))
 async def retried(job: Job) -> None:
     if job.attempt == 1:
         raise ConnectionError("try again")

@@ -20,11 +20,11 @@ from chaos.waiting import until
 from psycopg import Connection
 
 from treadle import Backoff, Treadle
-from treadle.worker import Worker
 from treadle.worker import keeper as keeper_module
 from treadle.worker.job_slots import JobSlots
 from treadle.worker.keeper import Keeper
 from treadle.worker.options import settings
+from treadle.worker.worker import Worker
 
 __all__ = ["ROOT", "WorkerProgram", "until"]
 
@@ -48,10 +48,10 @@ async def running_worker(app: Treadle, **options: Any) -> AsyncIterator[Worker]:
     than most tests do; app.worker() starts one, for the tests that stop it or block the event loop."""
     chosen = settings(app.job_types, os.cpu_count() or 1, **options)
     slots = JobSlots.create(chosen.slots)
-    worker = Worker(app, slots=slots, **options)
+    worker = Worker(app.workload, slots=slots, **options)
     await worker.start()
     keeper = Keeper(app.database.url, app.schema, chosen.lease, chosen.crash_limit)
-    keeper.workers[worker.worker_id] = slots
+    keeper.add(worker.worker_id, slots)
     renewing = asyncio.create_task(keeper.renew())
     try:
         yield worker

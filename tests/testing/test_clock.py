@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 import pytest
 
-from treadle import InvalidArgument, Job, Status, Treadle
+from treadle import Cron, InvalidArgument, Job, Status, Treadle
 from treadle.testing import Harness
 
 
@@ -48,7 +48,7 @@ def test_the_clock_can_be_set_back_before_the_first_job_and_schedules_begin_anew
 ) -> None:
     times = []
 
-    @app.job(schedule="0 9 * * mon")
+    @app.job(schedule=Cron("0 9 * * mon"))
     def report(job: Job) -> None:
         times.append(job.scheduled_for)
 
@@ -63,7 +63,7 @@ def test_the_clock_can_be_set_back_before_the_first_job_and_schedules_begin_anew
 def test_the_clock_can_be_set_ahead_to_the_time_of_a_schedule(app: Treadle, harness: Harness) -> None:
     times = []
 
-    @app.job(schedule="0 9 * * mon")
+    @app.job(schedule=Cron("0 9 * * mon"))
     def report(job: Job) -> None:
         times.append(job.scheduled_for)
 

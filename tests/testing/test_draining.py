@@ -13,10 +13,13 @@ import pytest
 from treadle import (
     Backoff,
     Cancel,
+    Cron,
+    Every,
     InvalidArgument,
     Job,
     JobFailed,
     Rate,
+    Retries,
     Retry,
     Snooze,
     Status,
@@ -99,7 +102,7 @@ def test_the_highest_priority_is_first_even_if_a_handler_enqueues_it(app: Treadl
 
 
 def test_the_error_of_a_handler_is_raised_and_its_job_is_retried_later(app: Treadle, harness: Harness) -> None:
-    @app.job(backoff=Backoff(first="10s", jitter=0))
+    @app.job(retry=Retries(backoff=Backoff(first="10s", jitter=0)))
     def fetch(job: Job) -> int:
         if job.attempt == 1:
             raise ConnectionError("no route to host")
@@ -117,7 +120,7 @@ def test_the_error_of_a_handler_is_raised_and_its_job_is_retried_later(app: Trea
 
 
 def test_without_raise_errors_the_drain_continues(app: Treadle, harness: Harness) -> None:
-    @app.job(max_attempts=1)
+    @app.job(retry=Retries(0))
     def broken() -> None:
         raise KeyError("gone")
 
@@ -175,7 +178,7 @@ def test_arguments_that_no_longer_fit_are_an_error(app: Treadle, harness: Harnes
 
 
 def test_follow_moves_the_clock_to_the_end_of_retries_and_delays(app: Treadle, harness: Harness) -> None:
-    @app.job(max_attempts=5)
+    @app.job(retry=Retries(4))
     def fetch(job: Job) -> int:
         if job.attempt < 5:
             raise ConnectionError
@@ -201,7 +204,7 @@ def test_a_drain_never_runs_for_ever(app: Treadle, harness: Harness) -> None:
 def test_until_stops_at_each_time_of_a_schedule(app: Treadle, harness: Harness) -> None:
     times = []
 
-    @app.job(schedule="0 9 * * *", timezone="Europe/Oslo")
+    @app.job(schedule=Cron("0 9 * * *", timezone="Europe/Oslo"))
     def report(job: Job) -> None:
         times.append(job.scheduled_for)
 
@@ -213,7 +216,7 @@ def test_until_stops_at_each_time_of_a_schedule(app: Treadle, harness: Harness) 
 
 
 def test_travelling_past_several_times_of_a_schedule_runs_the_last(app: Treadle, harness: Harness) -> None:
-    @app.job(every="1h")
+    @app.job(schedule=Every("1h"))
     def report() -> None: ...
 
     harness.declare()
@@ -251,7 +254,7 @@ def test_jobs_with_a_key_run_in_their_order(app: Treadle, harness: Harness) -> N
 
 
 def test_rates_follow_the_clock_of_the_test(app: Treadle, harness: Harness) -> None:
-    @app.job(rate=Rate(2, "1h"))
+    @app.job(limits=Rate(2, "1h"))
     def call() -> None: ...
 
     harness.declare()

@@ -9,7 +9,7 @@ from unittest.mock import ANY
 import pytest
 
 from treadle import InvalidArgument, Job, JobGroup, Status, Treadle, UnknownJobType
-from treadle.app.function import JobFunction
+from treadle.jobs.function import JobFunction
 from treadle.testing import Harness
 from treadle.testing.matching import OPTIONS
 

@@ -10,13 +10,13 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from treadle import Job, SchemaError, Treadle, chain
+from treadle import Job, Retries, SchemaError, Treadle, chain
 from treadle.testing import Drained, Harness, harness_for
 
 
 @pytest.fixture
 def exercised(app: Treadle) -> dict[str, Any]:
-    @app.job(max_attempts=2)
+    @app.job(retry=Retries(1))
     def fetch(job: Job, n: int) -> int:
         job.progress(50, stage="fetching")
         job.event("fetched", n=n)

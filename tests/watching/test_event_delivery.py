@@ -20,7 +20,7 @@ from psycopg import Connection
 from tests.conftest import Connect
 from tests.support.workers import ROOT, auntil, one, run, until
 from treadle import Job, JobQueue, Treadle
-from treadle.worker import Worker
+from treadle.worker.worker import Worker
 
 pytestmark = pytest.mark.own_database
 

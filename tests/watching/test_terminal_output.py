@@ -6,7 +6,7 @@ from psycopg import Connection
 
 from tests.support.apps import claim_and_start
 from tests.support.screens import terminal
-from treadle import JobQueue, Status
+from treadle import JobQueue, Retries, Status
 
 ESCAPE = "\x1b"
 
@@ -32,7 +32,7 @@ def test_a_job_is_watched_until_it_has_completed(url: str, queue: JobQueue, conn
 
 
 def test_a_failed_job_is_described_and_the_exit_code_is_1(url: str, queue: JobQueue) -> None:
-    job = claim_and_start(queue, max_attempts=1)
+    job = claim_and_start(queue, retry=Retries(0))
     with terminal("watch", str(job.id), "--database-url", url) as screen:
         screen.wait_for("films")
         queue.fail(job, "ValueError: the film is torn, and nobody knows how to mend it, not even the one who made it")

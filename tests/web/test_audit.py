@@ -16,7 +16,7 @@ from tests.support.dashboards import OPERATOR, VIEWER, Browser, Site
 from tests.support.error_groups import count_now, fail
 from tests.support.web import Server, messages
 from tests.support.workers import one
-from treadle import JobQueue, Treadle
+from treadle import JobQueue, Retries, Treadle
 from treadle.db.queries.operations import change_jobs, find_acts, find_audit
 from treadle.operations.bulk import Change
 from treadle.web.dashboard.pages.live import readings
@@ -151,7 +151,7 @@ def test_every_action_of_the_audit_can_be_chosen(
         if "into treadle.audit" in path.read_text()
     }
     assert writers == {
-        *("operate", "set_paused", "set_limit", "reset_limit", "put_schedule", "operate_schedule", "mute_errors"),
+        *("operate", "pause", "resume", "set_limit", "reset_limit", "put_schedule", "operate_schedule", "mute_errors"),
         *("set_concurrency", "send_signal"),
     }
 
@@ -186,7 +186,7 @@ def test_the_list_is_live(dashboard: Server, queue: JobQueue, monkeypatch: pytes
 
 def test_a_form_is_carried_out_once(operator: Browser, queue: JobQueue, connection: Connection[Any]) -> None:
     """The back button, or a double click: a job that was retried and has failed again is not retried again."""
-    job = str(queue.enqueue("films", max_attempts=1))
+    job = str(queue.enqueue("films", retry=Retries(0)))
     queue.fail(queue.claim(["films"])[0], "no")
     page = operator.send("GET", f"/bulk?action=retry&ids={job}").text
     act = re.search(r'name="act" value="([^"]*)"', page)

@@ -12,7 +12,7 @@ from tests.support.browser import Visit
 from tests.support.dashboard_fixtures import Theme
 from tests.support.graphs import fan, insert_workflow
 from tests.support.web import Server
-from treadle import JobQueue, JobRow, Status
+from treadle import JobQueue, JobRow, Retries, Status
 from treadle.web.dashboard import health
 from treadle.web.dashboard.pages.live import graphs
 
@@ -21,14 +21,14 @@ THEMES: list[Theme] = ["light", "dark"]
 
 def running(queue: JobQueue, **data: Any) -> JobRow:
     """A job that this test itself has claimed and started."""
-    queue.enqueue("films", data, max_attempts=2)
+    queue.enqueue("films", data, retry=Retries(1))
     (job,) = queue.claim(["films"])
     queue.start(job)
     return job
 
 
 def failed(queue: JobQueue, connection: Connection[Any], error: str = "ValueError: no such film") -> UUID:
-    job = queue.enqueue("films", {"title": "Metropolis"}, max_attempts=1)
+    job = queue.enqueue("films", {"title": "Metropolis"}, retry=Retries(0))
     queue.fail(queue.claim(["films"])[0], error)
     connection.execute("update errors set traceback = 'Traceback (most recent call last):\n  cut()\nValueError: no'")
     return job
@@ -176,7 +176,7 @@ def test_filter_and_paginate_jobs(visit: Visit, queue: JobQueue) -> None:
 def test_bulk_changes_of_selected_and_of_all_matching_jobs(
     visit: Visit, queue: JobQueue, connection: Connection[Any]
 ) -> None:
-    queue.enqueue_many("films", [{"reel": n} for n in range(1200)], max_attempts=1)
+    queue.enqueue_many("films", [{"reel": n} for n in range(1200)], retry=Retries(0))
     page = visit.go("/jobs?status=pending")
     page.get_by_role("checkbox", name="Select films").nth(0).check()
     page.get_by_role("checkbox", name="Select films").nth(1).check()

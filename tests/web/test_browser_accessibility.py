@@ -12,7 +12,7 @@ from tests.queue.test_limits import claim, limit, take_turns
 from tests.support.accessibility import violations
 from tests.support.browser import Visit
 from tests.support.graphs import fan, insert_workflow
-from treadle import JobQueue
+from treadle import JobQueue, Retries
 
 HOSTILE = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>\u202e javascript:alert(3) {{7*7}} " + "x" * 300
 PAGES = ["/", "/jobs", "/jobs?status=failed", "/job", "/workers", "/audit", "/health", "/pause?job_type=films"]
@@ -42,9 +42,9 @@ def full(queue: JobQueue, connection: Connection[Any]) -> str:
     _add_workflows(connection)
     queue.enqueue("later", {}, delay="1h")
     queue.enqueue(HOSTILE[:50], {HOSTILE: HOSTILE}, key=HOSTILE[:100])
-    queue.enqueue("broken", {}, max_attempts=1)
+    queue.enqueue("broken", {}, retry=Retries(0))
     queue.fail(queue.claim(["broken"])[0], HOSTILE)
-    queue.enqueue("films", {HOSTILE: HOSTILE}, max_attempts=3)
+    queue.enqueue("films", {HOSTILE: HOSTILE}, retry=Retries(2))
     for _ in range(2):
         (job,) = queue.claim(["films"])
         queue.start(job)

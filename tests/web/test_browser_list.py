@@ -6,7 +6,7 @@ from playwright.sync_api import Page, expect
 from psycopg import Connection
 
 from tests.support.browser import Visit
-from treadle import JobQueue
+from treadle import JobQueue, Retries
 
 
 def rows(page: Page) -> list[str]:
@@ -52,7 +52,7 @@ def test_a_deleted_job_stays_in_its_place(visit: Visit, queue: JobQueue, connect
 
 def test_an_empty_list_says_that_there_is_something_now(visit: Visit, queue: JobQueue) -> None:
     page = visit.live("/jobs?status=failed")
-    job = queue.enqueue("films", max_attempts=1)
+    job = queue.enqueue("films", retry=Retries(0))
     queue.fail(queue.claim(["films"])[0], "no")
     page.get_by_role("button", name="1 new job").click()
     expect(page.locator(f"#row-{job}")).to_be_visible()

@@ -28,8 +28,8 @@ OBSERVE = """() => {
     }).observe({ type: "layout-shift", buffered: true });
 }"""
 PAGES = ["/", "/jobs", "/jobs?status=pending", "/workers", "/limits", "/schedules", "/health"]
-# Three updates: the fixture `dashboard` sends one every 0.4 seconds.
-WATCHED_MS = 1300
+# Two updates: the fixture `dashboard` sends one every 0.4 seconds.
+WATCHED_MS = 1000
 
 
 @contextmanager
@@ -50,7 +50,7 @@ def load(url: str) -> Iterator[None]:
                         queue.fail(job, "ValueError: no such film in the archive of the museum", final=True)
                     elif nth % 3 == 1:
                         queue.complete(job)
-                ended.wait(0.05)
+                ended.wait(0.2)  # two changes between the updates of a page
 
     working = threading.Thread(target=work)
     working.start()

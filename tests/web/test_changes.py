@@ -13,7 +13,7 @@ from psycopg import Connection
 
 from tests.conftest import Connect
 from tests.support.dashboards import OPERATOR, VIEWER, Browser, Site
-from treadle import JobQueue, Status
+from treadle import JobQueue, Retries, Status
 
 
 def redirect(answer: httpx.Response) -> tuple[str, dict[str, str]]:
@@ -28,7 +28,7 @@ def audit_entries(connection: Connection[Any]) -> list[tuple[Any, ...]]:
 
 
 def failed(queue: JobQueue, job_type: str = "films") -> uuid.UUID:
-    job_id = queue.enqueue(job_type, max_attempts=1)
+    job_id = queue.enqueue(job_type, retry=Retries(0))
     queue.fail(queue.claim([job_type])[0], "no")
     return job_id
 

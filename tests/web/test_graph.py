@@ -15,7 +15,7 @@ from tests.support.flags import Flag
 from tests.support.graphs import CountedGraphs, fan, insert_workflow, tangle
 from tests.support.hostile import MARK, TEXTS
 from tests.web.test_escaping import Markup
-from treadle import JobQueue, Treadle, Workflow, chain, ok_to_fail
+from treadle import JobQueue, Retries, Treadle, Workflow, chain, ok_to_fail
 from treadle.operations.graph import get_graph
 
 
@@ -48,7 +48,7 @@ class Shop:
         @app.job
         async def pack(order: int) -> None: ...
 
-        @app.job(max_attempts=1)
+        @app.job(retry=Retries(0))
         async def book(order: int) -> None:
             raise ConnectionError("no answer")
 

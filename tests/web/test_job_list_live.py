@@ -11,7 +11,7 @@ from psycopg import Connection
 
 from tests.support.buffers import buffers
 from tests.support.web import Server, messages
-from treadle import JobQueue, Treadle
+from treadle import JobQueue, Retries, Treadle
 from treadle.db.queries.listing import find_jobs, find_jobs_by_id
 from treadle.web.dashboard.pages.live.job_list import LiveLists, OpenList
 from treadle.web.dashboard.pages.live.readings import Readings
@@ -80,7 +80,7 @@ def test_the_stream_refuses_what_is_not_a_list(dashboard: Server) -> None:
 
 
 def test_errors_in_rows_are_masked(dashboard: Server, queue: JobQueue) -> None:
-    job: UUID = queue.enqueue("films", max_attempts=1)
+    job: UUID = queue.enqueue("films", retry=Retries(0))
     queue.fail(queue.claim(["films"])[0], "password=xyzzy <b>")
     with httpx.stream("GET", f"{dashboard.url}/live/jobs?shown={job.hex}", timeout=60) as response:
         row = next(messages(response)).data["rows"][str(job)]

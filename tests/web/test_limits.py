@@ -169,8 +169,8 @@ def test_ten_thousand_keys_neither_fill_the_page_nor_cost_more(
     limit(connection, 1, per="tenant")
     limit(connection, 5, name="zz")
     connection.execute("set session_replication_role = replica")
-    park = """insert into lanes (queue, job_type, priority, partition, parked_name, parked_key, parked_at)
-        select 'default', 'sync', 100, format('{"tenant": "t%%s"}', nth), 'sync', 't' || nth, now()
+    park = """insert into lanes (queue, job_type, priority, partition, limit_name, limit_key, dormant_xid, changed_at)
+        select 'default', 'sync', 100, format('{"tenant": "t%%s"}', nth), 'sync', 't' || nth, '3', now()
         from generate_series(%s::int, %s::int) as nth"""
     keys = """insert into limit_keys (name, key, amount, changed_by, changed_at)
         select 'sync', 't' || nth, 1, 'ann', now() from generate_series(%s::int, %s::int) as nth"""

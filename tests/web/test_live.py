@@ -27,8 +27,8 @@ class Counted:
     def __init__(self, app: Treadle) -> None:
         self.texts: list[str] = []
         self.error: Exception | None = None
-        self._look = app.database.aread_together
-        app.database.aread_together = self.aread_together  # type: ignore[method-assign]
+        self._look = app.database.transport.aread_together
+        app.database.transport.aread_together = self.aread_together  # type: ignore[method-assign]
 
     async def aread_together(self, queries: Sequence[Query[Any]], seconds: float = 3.0) -> Any:
         self.texts += [query.text for query in queries]

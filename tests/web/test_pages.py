@@ -11,7 +11,7 @@ from psycopg import Connection
 from tests.support.dashboards import OPERATOR, VIEWER, Browser, Site
 from tests.support.error_groups import count_now, fail, groups
 from tests.support.workers import until
-from treadle import JobQueue, Treadle
+from treadle import JobQueue, Retries, Treadle
 from treadle.db.database import Database
 from treadle.doctor.examine import aexamine
 from treadle.doctor.finding import Finding
@@ -100,7 +100,7 @@ def test_charts_are_also_a_table_and_a_sentence(operator: Browser, connection: C
 
 
 def test_the_page_of_a_job_shows_its_history(operator: Browser, queue: JobQueue, connection: Connection[Any]) -> None:
-    queue.enqueue("films", {"title": "Metropolis", "api_key": "xyzzy"}, key="lang", max_attempts=2)
+    queue.enqueue("films", {"title": "Metropolis", "api_key": "xyzzy"}, key="lang", retry=Retries(1))
     (job,) = queue.claim(["films"])
     queue.start(job)
     queue.event(job, "reel", number=1)
@@ -115,7 +115,7 @@ def test_the_page_of_a_job_shows_its_history(operator: Browser, queue: JobQueue,
 
 
 def test_viewers_see_no_payloads_and_no_buttons(viewer: Browser, queue: JobQueue, connection: Connection[Any]) -> None:
-    queue.enqueue("films", {"title": "Metropolis"}, max_attempts=2)
+    queue.enqueue("films", {"title": "Metropolis"}, retry=Retries(1))
     (job,) = queue.claim(["films"])
     queue.start(job)
     connection.execute("insert into steps values (%s, 1, 'cut', '\"Metropolis\"', 1)", (job.id,))

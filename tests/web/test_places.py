@@ -10,7 +10,7 @@ from psycopg import Connection
 from tests.db.test_workflow_list import enqueue as enqueue_workflow
 from tests.operations.test_throughput import add_minutes
 from tests.support.dashboards import OPERATOR, VIEWER, Browser, Site
-from treadle import JobQueue, Treadle
+from treadle import JobQueue, Retries, Treadle
 from treadle.db.queries.dashboard import ClaimedJob
 from treadle.operations.slots import SlotMap, WorkerSlots
 from treadle.web.dashboard.pages import slots as drawing
@@ -106,7 +106,7 @@ def test_limits_and_schedules_of_a_type_are_shown(
 
 
 def test_settings_are_those_that_the_application_declares(app: Treadle) -> None:
-    @app.job(max_attempts=7, timeout="90s", queue="slow")
+    @app.job(retry=Retries(6), timeout="90s", queue="slow")
     def films() -> None:
         pass
 

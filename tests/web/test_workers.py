@@ -7,7 +7,7 @@ import pytest
 from psycopg import Connection
 
 from tests.support.dashboards import VIEWER, Browser, Site
-from treadle import JobQueue, Treadle
+from treadle import JobQueue, Retries, Treadle
 from treadle.cli.stats import worker_row
 from treadle.cli.top.header import second_line
 from treadle.operations.metrics import metrics
@@ -120,7 +120,7 @@ def test_lost_workers_are_shown_for_a_day_with_what_became_of_their_jobs(
 ) -> None:
     for name in ("busy", "idle", "dead"):
         register(connection, name)
-    queue.enqueue_many("a", [{}] * 2, max_attempts=1)
+    queue.enqueue_many("a", [{}] * 2, retry=Retries(0))
     crashing = JobQueue(connection, "busy").claim(["a"], 2)[0]
     recovery = "select recover_worker('busy', 'its worker process died', %s, p_crash_limit => 1)"
     connection.execute(recovery, [[crashing.id]])
@@ -146,7 +146,7 @@ def test_lost_workers_are_shown_for_a_day_with_what_became_of_their_jobs(
 def test_the_page_of_a_failed_job_names_its_last_worker(
     viewer: Browser, queue: JobQueue, connection: Connection[Any]
 ) -> None:
-    job_id = queue.enqueue("a", max_attempts=1)
+    job_id = queue.enqueue("a", retry=Retries(0))
     mine = JobQueue(connection, "w1")
     mine.fail(mine.claim(["a"], 1)[0], "no")
     page = viewer.get(f"/jobs/{job_id}").text

@@ -11,7 +11,7 @@ from psycopg import Connection
 from tests.conftest import Connect, Why
 from tests.support.why import register_worker
 from tests.support.workers import one
-from treadle import JobNotFound, JobQueue, Reason, Treadle
+from treadle import JobNotFound, JobQueue, Reason, Retries, Treadle
 from treadle.db.queries import operations as operation_queries
 from treadle.words.changes import Action
 
@@ -132,7 +132,7 @@ def test_a_completed_job_is_explained(queue: JobQueue, why: Why) -> None:
 
 
 def test_a_failed_job_is_explained(queue: JobQueue, why: Why) -> None:
-    queue.enqueue("mail", max_attempts=1)
+    queue.enqueue("mail", retry=Retries(0))
     (job,) = queue.claim(["mail"])
     queue.fail(job, "the bank is closed.\x1b[2J")
     reason = why(job.id)

@@ -9,8 +9,9 @@ from psycopg import Connection
 from tests.support.buffers import buffers
 from tests.support.why import register_worker
 from treadle import JobQueue
-from treadle.db.query import in_schema, statement
+from treadle.db.query import in_schema
 from treadle.db.runner import read_settings
+from treadle.why.queries import get_job_facts
 
 pytestmark = pytest.mark.fresh_database
 
@@ -34,7 +35,7 @@ OBSTACLES = {
 
 
 def cost(connection: Connection[Any], job_id: UUID) -> int:
-    text = in_schema(statement("get_job_facts"), "treadle")
+    text = in_schema(get_job_facts(UUID(int=0)).text, "treadle")
     with connection.transaction(force_rollback=True):
         connection.execute(read_settings(60))
         return buffers(connection, text, {"id": job_id})
@@ -100,11 +101,11 @@ def test_the_cost_does_not_grow_with_the_lanes(queue: JobQueue, connection: Conn
     made = queue.enqueue("mail")
     few = cost(connection, made)
     connection.execute("set session_replication_role = replica")
-    lanes = """insert into lanes (queue, job_type, priority, partition, parked_name, parked_key)
-        select 'default', 'mail', 100, format('{"tenant": "%%s"}', n), %s, %s from generate_series(1, %s) as n"""
+    lanes = """insert into lanes (queue, job_type, priority, partition, limit_name, limit_key, dormant_xid)
+        select 'default', 'mail', 100, format('{"tenant": "%%s"}', n), %s, %s, '3' from generate_series(1, %s) as n"""
     connection.execute(lanes, ["mail", "acme", MANY])
     connection.execute("analyze lanes")
     assert cost(connection, made) < few * 1.5 + 50
-    connection.execute("update lanes set parked_name = null, parked_key = null")
+    connection.execute("update lanes set dormant_xid = null, limit_name = null, limit_key = null")
     connection.execute("vacuum analyze lanes")
     assert cost(connection, made) < 10_000

@@ -17,7 +17,7 @@ from psycopg import Connection
 from pydantic import AfterValidator, BaseModel, Field, Json, PlainSerializer, SecretStr, TypeAdapter
 
 from tests.support.apps import run_jobs
-from treadle import InvalidPayload, Job, Treadle
+from treadle import InvalidPayload, Job, Retries, Treadle
 from treadle.words.payload import DEPTH_LIMIT
 from treadle.words.round_trip import Encoder
 
@@ -227,7 +227,7 @@ def test_a_value_without_an_annotation_is_refused_with_its_path(app: Treadle, na
 def test_results_events_and_checkpoints_follow_the_same_rule(app: Treadle, name: str) -> None:
     value = REFUSED[name][0]
 
-    @app.job(max_attempts=1)
+    @app.job(retry=Retries(0))
     def make(job: Job) -> Any:
         refused = []
         for act in (
@@ -314,7 +314,7 @@ def test_a_result_that_its_annotation_accepts_is_stored(app: Treadle) -> None:
 
 
 def test_a_result_that_does_not_fit_its_annotation_is_not_quoted(app: Treadle) -> None:
-    @app.job(max_attempts=1)
+    @app.job(retry=Retries(0))
     def make() -> int:
         return CANARY  # type: ignore[return-value]
 

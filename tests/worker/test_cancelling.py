@@ -10,7 +10,7 @@ from psycopg import Connection
 
 from tests.support.workers import auntil, run
 from treadle import Job, JobCancelled, JobQueue, Treadle, events
-from treadle.worker import Worker
+from treadle.worker.worker import Worker
 
 
 async def until_status(handle: Any, status: str) -> None:
@@ -56,7 +56,7 @@ def test_a_running_job_is_cancelled_from_anywhere(app: Treadle, queue: JobQueue,
     assert stopped == ["loop"]
 
 
-def test_a_job_that_is_taken_away_is_stopped_and_writes_nothing(app: Treadle, queue: JobQueue) -> None:
+def test_a_job_that_is_taken_away_is_stopped_and_writes_nothing(app: Treadle, connection: Connection[Any]) -> None:
     lost: list[events.LeaseWasLost] = []
     app.on(events.LeaseWasLost)(lost.append)
 
@@ -67,8 +67,10 @@ def test_a_job_that_is_taken_away_is_stopped_and_writes_nothing(app: Treadle, qu
     async def body(worker: Worker) -> None:
         handle = await long.aenqueue()
         await until_status(handle, "running")
-        queue.release(handle.id)
-        (row,) = queue.claim(["long"], queues=["mine"])
+        with connection.transaction():  # so that the worker cannot claim it in between
+            mine = JobQueue(connection, worker_id="worker-1")
+            mine.release(handle.id)
+            (row,) = mine.claim(["long"], queues=["mine"])
         await auntil(lambda: lost)
         now = await handle.ajob()
         assert (now.lease, now.worker_id, now.status) == (row.lease, "worker-1", "claimed")

@@ -12,8 +12,9 @@ from tests.support.handlers import app as handlers_app
 from tests.support.handlers import nap_in_child
 from tests.support.slow_children_app import IMPORT_SECONDS, unhurried
 from tests.support.workers import Ledger, run, until, worker_process
-from treadle import JobFailed, JobQueue, Treadle
-from treadle.worker import Worker, children
+from treadle import JobFailed, JobQueue, Retries, Treadle
+from treadle.worker import children
+from treadle.worker.worker import Worker
 
 pytestmark = pytest.mark.own_database
 
@@ -32,7 +33,7 @@ def test_the_time_of_a_job_counts_from_its_handler_not_from_its_process(
 ) -> None:
     """Neither its worker nor the supervisor, which allows two seconds more, counts the imports."""
     monkeypatch.setenv(IMPORT_SECONDS, "3")
-    job_id = queue.enqueue("hurried", max_attempts=1)
+    job_id = queue.enqueue("hurried", retry=Retries(0))
     with worker_process(url, tmp_path, app=MORE):
         until(lambda: queue.get(job_id).status.finished)
     row = queue.get(job_id)
@@ -89,7 +90,7 @@ def test_a_child_that_dies_soon_after_a_slow_start_has_crashed(
 ) -> None:
     """Whether it was past its deadline counts from the start of the handler."""
     monkeypatch.setenv(IMPORT_SECONDS, "1")
-    job_id = queue.enqueue("leave", max_attempts=1)
+    job_id = queue.enqueue("leave", retry=Retries(0))
     with worker_process(url, tmp_path, "--crash-limit", "1", app=MORE):
         until(lambda: queue.get(job_id).status.finished, seconds=90)
     row = queue.get(job_id)

@@ -14,8 +14,8 @@ from tests.support import handlers
 from tests.support.handlers import app as handlers_app
 from tests.support.handlers import nap_in_child, report_forever
 from tests.support.workers import ROOT, Ledger, is_alive, run, until, worker_process
-from treadle import JobFailed, JobQueue
-from treadle.worker import Worker
+from treadle import JobFailed, JobQueue, Retries
+from treadle.worker.worker import Worker
 
 pytestmark = [pytest.mark.own_database, pytest.mark.usefixtures("handlers_use_test_database")]
 
@@ -30,7 +30,7 @@ def state(queue: JobQueue, job_id: Any) -> tuple[str, int, int]:
 def test_a_child_that_ends_because_it_was_interrupted_has_not_crashed(
     url: str, tmp_path: Path, ledger: Ledger, queue: JobQueue
 ) -> None:
-    job_id = queue.enqueue("leave_when_stopped", max_attempts=1)
+    job_id = queue.enqueue("leave_when_stopped", retry=Retries(0))
     with worker_process(url, tmp_path, "--grace", "0s", app=MORE) as worker:
         until(ledger.starts)
         worker.terminate()
@@ -77,14 +77,14 @@ def test_a_child_in_a_program_is_killed_at_its_deadline_or_when_it_does_not_stop
     run(handlers_app, body, children=1, grace=0)
 
 
-@pytest.mark.parametrize("how", ["exit", "interrupt", "task"])
-def test_a_handler_that_exits_does_not_harm_the_next_one_in_its_process(how: str) -> None:
+def test_a_handler_that_exits_does_not_harm_the_next_one_in_its_process() -> None:
     async def body(_: Worker) -> None:
-        leaving = await handlers.exit_in_child.aenqueue(how=how)
-        with pytest.raises(JobFailed, match="KeyboardInterrupt" if how == "interrupt" else "SystemExit: 7"):
-            await leaving.aresult(60)
-        napping = await handlers.nap_on_loop_of_child.aenqueue(seconds=0.2)
-        await napping.aresult(60)
-        assert (await napping.ajob()).attempts == 1
+        for how in ("exit", "interrupt", "task"):
+            leaving = await handlers.exit_in_child.aenqueue(how=how)
+            with pytest.raises(JobFailed, match="KeyboardInterrupt" if how == "interrupt" else "SystemExit: 7"):
+                await leaving.aresult(60)
+            napping = await handlers.nap_on_loop_of_child.aenqueue(seconds=0.2)
+            await napping.aresult(60)
+            assert (await napping.ajob()).attempts == 1, how
 
     run(handlers_app, body, types=["exit_in_child", "nap_on_loop_of_child"], children=1)

@@ -13,8 +13,8 @@ from tests.support.workers import WaitingJob, auntil, one, run
 from treadle import Treadle
 from treadle.db.query import Query
 from treadle.db.reconnecting import ReconnectingConnection
-from treadle.worker import Worker
 from treadle.worker.claimer import TURN
+from treadle.worker.worker import Worker
 
 
 @pytest.mark.parametrize(("prefetch", "held"), [(0, 2), (3, 5), (None, 2)])

@@ -5,7 +5,6 @@ import math
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from itertools import accumulate
 from typing import Any
 
 import pytest
@@ -13,56 +12,70 @@ from psycopg import Connection
 
 from tests.support.workers import one
 from treadle import JobQueue
-from treadle.app.listeners import Listeners
 from treadle.db.query import Query
 from treadle.db.reconnecting import DatabaseUnavailable, ReconnectingConnection
+from treadle.jobs.listeners import Listeners
 from treadle.words.claim import Claim
 from treadle.worker import claimer as claimer_module
-from treadle.worker import due_check as due_check_module
-from treadle.worker import suspects
-from treadle.worker.claimer import FENCED_SECONDS, RECHECK_SECONDS, STILL_RUNNING_SECONDS, Claimer
-from treadle.worker.due_check import DueCheck
+from treadle.worker import decision, job_source, suspects
+from treadle.worker.claimer import STILL_RUNNING_SECONDS, Claimer
+from treadle.worker.decision import FENCED_SECONDS, Check, Until, Wait
+from treadle.worker.job_source import JobSource
 
 
 class Around:
-    """What a claimer knows of its worker."""
+    """The worker of a claimer."""
 
     def __init__(self) -> None:
-        self.may_start = True
-        self.starts = True
+        self.awake = asyncio.Event()
+        self.awake.set()
+        self.starts, self.allowed, self.suspicious = True, True, False
+        self.free_children = 1
         self.started: list[Claim] = []
         self.released: list[tuple[Claim, float | None]] = []
         self.lost_replies = 0
 
-    def start(self, claim: Claim, _finished: Callable[[], None]) -> bool:
+    def is_suspect(self, claim: Claim) -> bool:
+        return self.suspicious
+
+    def may_start(self) -> bool:
+        return self.allowed
+
+    def start_job(self, claim: Claim, _finished: Callable[[], None]) -> bool:
         self.started.append(claim)
+        self.free_children -= claim.crashes
         return self.starts
 
-    def release(self, claims: Sequence[Claim], delay: float | None) -> None:
+    def release(self, claims: Sequence[Claim], delay: float | None = None) -> None:
         self.released += [(claim, delay) for claim in claims]
+
+    def poll(self) -> float:
+        return 7.0
+
+    def busy(self) -> bool:
+        return False
+
+    def full(self, _claimed: int) -> None: ...
+
+    def found_nothing(self, _claimer: Claimer, _quiet: bool) -> None: ...
 
     def reply_lost(self) -> None:
         self.lost_replies += 1
 
 
 @asynccontextmanager
-async def claiming(url: str, around: Around, **more: Any) -> AsyncIterator[Claimer]:
+async def claiming(url: str, around: Around, limit: int = 2, **more: Any) -> AsyncIterator[Claimer]:
     connection = ReconnectingConnection(url, "treadle", "test")
-    options: dict[str, Any] = {"limit": 2, "start": around.start, "prefetch": 0}
-    yield Claimer(
-        connection,
-        "worker-1",
-        ["a"],
-        None,
-        release=around.release,
-        may_start=lambda: around.may_start,
-        poll=lambda: 7.0,
-        listeners=Listeners(),
-        unavailable=lambda _: None,
-        reply_lost=around.reply_lost,
-        **(options | more),
-    )
+    source = JobSource(connection, "worker-1", None, Listeners(), reply_lost=around.reply_lost)
+    yield Claimer(around, source, ["a"], limit, **({"prefetch": 0} | more))
     await connection.close()
+
+
+async def waits(claimer: Claimer) -> Wait:
+    """How the claimer waits when there is nothing more to do."""
+    while not isinstance(action := await claimer.step(), Wait):
+        pass
+    return action
 
 
 def test_it_claims_while_there_is_room(url: str, queue: JobQueue) -> None:
@@ -71,11 +84,11 @@ def test_it_claims_while_there_is_room(url: str, queue: JobQueue) -> None:
     async def body() -> None:
         around = Around()
         async with claiming(url, around) as claimer:
-            assert await claimer.step() == 0, "there may be more"
+            assert await claimer.step() == decision.Claim(2, listen=False)
             assert len(around.started) == 2
-            assert await claimer.step() == math.inf, "until a job finishes"
+            assert await claimer.step() == Wait(math.inf, Until.ROOM)
             claimer.finish()
-            assert await claimer.step() == 0
+            assert await claimer.step() == decision.Claim(1, listen=False)
             assert len(around.started) == 3
 
     asyncio.run(body())
@@ -98,43 +111,41 @@ def test_what_is_ready_is_started_as_jobs_finish(url: str, queue: JobQueue) -> N
     asyncio.run(body())
 
 
-def count_statements(claimer: Claimer, queue: JobQueue, arriving: int) -> list[str]:
-    """What the claimer sends from now on. After each of its first claims another job arrives."""
-    connection, statements = claimer.connection, list[str]()
+def jobs_arrive(claimer: Claimer, queue: JobQueue, number: int) -> None:
+    """After each of its first claims another job arrives."""
+    connection = claimer._source.connection
 
     class Arriving:
         async def run(self, query: Query[Any]) -> Any:
-            nonlocal arriving
-            statements.append("check" if "next_due(" in query.text else "claim")
+            nonlocal number
             answer = await connection.run(query)
-            if statements[-1] == "claim" and arriving:
-                arriving -= 1
+            if number and "claim_work(" in query.text:
+                number -= 1
                 queue.enqueue("a")
             return answer
 
-    claimer.connection = Arriving()  # type: ignore[assignment]
-    claimer._due_check = DueCheck(claimer.connection, "worker-1", None, False)
-    return statements
+    claimer._source.connection = Arriving()  # type: ignore[assignment]
 
 
 def test_while_jobs_keep_arriving_it_does_not_check_between_claims(
     url: str, queue: JobQueue, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(claimer_module, "UNCHECKED_SECONDS", 3600.0)
+    monkeypatch.setattr(decision, "UNCHECKED_SECONDS", 3600.0)
     queue.enqueue("a")
 
     async def body() -> None:
         async with claiming(url, Around(), limit=10) as claimer:
-            statements = count_statements(claimer, queue, arriving=2)
-            assert [await claimer.step() for _ in range(3)] == [0, 0, 0]
-            assert statements == ["claim", "check", "claim", "claim"]
-            assert await claimer.step() > 0
-            assert statements[4:] == ["claim", "check"]
+            jobs_arrive(claimer, queue, 2)
+            actions = [await claimer.step() for _ in range(6)]
+            claims = [decision.Claim(10 - nth, listen=False) for nth in range(4)]
+            assert actions == [claims[0], Check(), *claims[1:], Check()]
+            wait = await claimer.step()
+            assert wait == Wait(7, Until.JOBS)
             # The claim of a job alone is also a check: it asks for the next notification.
             queue.enqueue("a")
             claimer.wake()
-            assert await claimer.step(woken=True) > 0
-            assert statements[6:] == ["claim"]
+            await claimer.wait(wait)
+            assert [await claimer.step() for _ in range(2)] == [decision.Claim(7, listen=True), wait]
             assert one(connection, "select last_value from wake_clock") == 1
 
     asyncio.run(body())
@@ -143,15 +154,15 @@ def test_while_jobs_keep_arriving_it_does_not_check_between_claims(
 def test_it_checks_again_although_jobs_keep_arriving(
     url: str, queue: JobQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(claimer_module, "UNCHECKED_SECONDS", 0.0)
-    monkeypatch.setattr(due_check_module, "CONCURRENCY_SECONDS", 0.0)
+    monkeypatch.setattr(decision, "UNCHECKED_SECONDS", 0.0)
+    monkeypatch.setattr(job_source, "CONCURRENCY_SECONDS", 0.0)
     queue.enqueue("a")
 
     async def body() -> None:
         async with claiming(url, Around(), limit=10) as claimer:
-            statements = count_statements(claimer, queue, arriving=3)
-            assert [await claimer.step() for _ in range(3)] == [0, 0, 0]
-            assert statements == ["claim", "check"] * 3
+            jobs_arrive(claimer, queue, 3)
+            actions = [await claimer.step() for _ in range(6)]
+            assert list(map(type, actions)) == [decision.Claim, Check] * 3
 
     asyncio.run(body())
 
@@ -161,25 +172,39 @@ def test_a_claim_says_when_the_next_job_is_due(url: str, queue: JobQueue) -> Non
 
     async def body() -> None:
         async with claiming(url, Around(), limit=10) as claimer:
-            statements = count_statements(claimer, queue, arriving=0)
-            assert await claimer.step() == 7
+            wait = await waits(claimer)
+            assert wait == Wait(7, Until.JOBS)
             queue.enqueue("a")
             queue.enqueue("a", delay=3)
-            claimer.wake(recheck=False)
-            assert 2 < await claimer.step(woken=True) < 3
-            assert statements == ["claim", "check", "claim"]
+            claimer.wake()
+            await claimer.wait(wait)
+            assert await claimer.step() == decision.Claim(9, listen=True)
+            action = await claimer.step()
+            assert isinstance(action, Wait)
+            assert 2 < action.seconds < 3
 
     asyncio.run(body())
 
 
-def test_without_jobs_it_waits_for_the_poll(url: str, queue: JobQueue) -> None:
+def test_it_checks_again_a_little_after_a_notification(
+    url: str, queue: JobQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An enqueue at that time may have sent none."""
+    monkeypatch.setattr(claimer_module, "RECHECK_SECONDS", (0.05, 0.3))
+
     async def body() -> None:
         async with claiming(url, Around()) as claimer:
-            assert await claimer.step() == 7
-            # After a notification it looks again soon: an enqueue at that time may have sent none.
-            waits = [await claimer.step(woken=True), *[await claimer.step() for _ in RECHECK_SECONDS]]
-            assert list(accumulate(waits[:-1])) == pytest.approx(list(RECHECK_SECONDS))
-            assert waits[-1] == 7
+            wait = await waits(claimer)
+            assert wait == Wait(7, Until.JOBS)
+            claimer.wake()
+            await claimer.wait(wait)
+            began, passed = time.monotonic(), []
+            assert await claimer.step() == decision.Claim(2, listen=True)
+            for _ in range(2):
+                await claimer.wait(await waits(claimer))
+                passed.append(time.monotonic() - began)
+                assert await claimer.step() == Check()
+            assert 0.05 <= passed[0] < 0.3 <= passed[1] < 2
 
     asyncio.run(body())
 
@@ -189,7 +214,7 @@ def test_it_waits_until_the_next_job_is_due(url: str, queue: JobQueue) -> None:
 
     async def body() -> None:
         async with claiming(url, Around()) as claimer:
-            assert 0 < await claimer.step() <= 5
+            assert 0 < (await waits(claimer)).seconds <= 5
 
     asyncio.run(body())
 
@@ -199,9 +224,9 @@ def test_it_claims_nothing_while_it_may_not_start_jobs(url: str, queue: JobQueue
 
     async def body() -> None:
         around = Around()
-        around.may_start = False
+        around.allowed = False
         async with claiming(url, around) as claimer:
-            assert await claimer.step() == FENCED_SECONDS
+            assert await claimer.step() == Wait(FENCED_SECONDS, Until.ALLOWED)
 
     asyncio.run(body())
     assert one(connection, "select status from jobs") == "pending"
@@ -243,32 +268,28 @@ def test_suspects_start_only_in_free_child_processes_and_the_others_are_offered(
     monkeypatch.setattr(suspects, "OFFER_SECONDS", 0.1)
     queue.enqueue_many("a", range(5))
     connection.execute("update jobs set crashes = 1")
-    free = 2
 
     async def body() -> None:
-        nonlocal free
         around = Around()
-
-        def start(claim: Claim, finished: Callable[[], None]) -> bool:
-            nonlocal free
-            free -= 1
-            return around.start(claim, finished)
-
-        suspicions: dict[str, Any] = {"free_children": lambda: free, "is_suspect": lambda _: True}
-        async with claiming(url, around, start=start, limit=10, **suspicions) as claimer:
+        around.suspicious, around.free_children = True, 2
+        async with claiming(url, around, limit=10) as claimer:
             await claimer.step()
             assert [len(around.started), len(around.released), len(claimer.known())] == [2, 3, 0]
             assert [delay for _, delay in around.released] == [None] * 3, "they keep their place"
-            pause = await claimer.step()
-            assert 0 < pause <= 0.1, "it claims nothing, so that others can"
-            await asyncio.sleep(pause)
+            wait = await waits(claimer)
+            claimer.wake()
+            await claimer.wait(wait)
+            pause = await waits(claimer)
+            assert pause.until is Until.ALLOWED, "it claims nothing, so that others can"
+            assert 0 < pause.seconds <= 0.1
+            await claimer.wait(pause)
             claims = [claim for claim, _ in around.released]
             around.released.clear()
             claimer.take(claims)
             assert [len(around.started), len(around.released)] == [2, 0], "nobody wanted them: they wait here"
             assert claimer.known() == {claim.id for claim in claims}
             claimer.forget(claims[0])
-            free += 1
+            around.free_children += 1
             claimer.finish()
             assert [claim.id for claim in around.started[2:]] == [claims[1].id]
             monkeypatch.setattr(suspects, "OFFER_EVERY", 0.0)
@@ -285,10 +306,10 @@ def test_suspects_take_no_room_from_other_jobs(url: str, queue: JobQueue, connec
 
     async def body() -> None:
         around = Around()
-        suspicions: dict[str, Any] = {"free_children": lambda: 0, "is_suspect": lambda claim: claim.crashes > 0}
-        async with claiming(url, around, **suspicions) as claimer:
+        around.suspicious, around.free_children = True, 0
+        async with claiming(url, around) as claimer:
             claimer.suspects._offered_at = time.monotonic() - 1.0
-            for _ in range(2):
+            while len(around.started) < 2:
                 await claimer.step()
             assert len(claimer.suspects.waiting) == 2
             assert [claim.crashes for claim in around.started] == [0, 0]
@@ -298,16 +319,18 @@ def test_suspects_take_no_room_from_other_jobs(url: str, queue: JobQueue, connec
 
 def test_a_job_for_a_child_process_is_claimed_only_if_there_is_one(url: str, queue: JobQueue) -> None:
     queue.enqueue_many("a", range(5))
-    free = 0
 
     async def body() -> None:
-        nonlocal free
         around = Around()
-        async with claiming(url, around, apart=True, free_children=lambda: free) as claimer:
-            assert await claimer.step() == math.inf
-            assert around.started == []
-            free = 1
+        around.free_children = 0
+        async with claiming(url, around, apart=True) as claimer:
+            wait = await waits(claimer)
+            assert wait == Wait(math.inf, Until.ROOM)
+            waiting = asyncio.create_task(claimer.wait(wait))
+            await asyncio.sleep(0)
+            around.free_children = 1
             claimer.refill()
+            await asyncio.wait_for(waiting, 5)
             await claimer.step()
             assert len(around.started) == 1
 
@@ -328,11 +351,11 @@ def test_jobs_claimed_ahead_that_cannot_start_are_given_back(
             await claimer.step()
             assert [len(around.started), len(claimer.ready)] == [2, 3]
             claimer._prefetch.size = lambda: 0  # type: ignore[method-assign]
-            delay = await claimer.step()
-            assert 0 < delay <= 0.1
+            wait = await waits(claimer)
+            assert 0 < wait.seconds <= 0.1
             assert around.released == []
-            await asyncio.sleep(delay)
-            assert await claimer.step() == math.inf
+            await claimer.wait(wait)
+            assert await claimer.step() == Wait(math.inf, Until.ROOM)
             assert [delay for _, delay in around.released] == [None] * 3, "they keep their place"
             assert claimer.known() == set()
 

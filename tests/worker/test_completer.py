@@ -12,8 +12,8 @@ from psycopg.conninfo import make_conninfo
 
 from tests.conftest import Connect
 from tests.support.workers import auntil, run, running_worker
-from treadle import JobFailed, Treadle
-from treadle.worker import Worker
+from treadle import JobFailed, Retries, Treadle
+from treadle.worker.worker import Worker
 
 
 def test_an_outcome_that_cannot_be_stored_fails_its_job_alone(app: Treadle, connection: Connection[Any]) -> None:
@@ -89,7 +89,7 @@ class Outcomes:
             await self.go.wait()
             return number
 
-        @self.app.job(max_attempts=1)
+        @self.app.job(retry=Retries(0))
         async def fails() -> None:
             self.runs.append(-1)
             await self.go.wait()

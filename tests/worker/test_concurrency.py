@@ -14,11 +14,11 @@ from psycopg import Connection
 from tests.support.commands import output_of
 from tests.support.handlers import nap
 from tests.support.workers import Ledger, WaitingJob, auntil, auntil_waiting, count, one, run, until, worker_process
-from treadle import Treadle, events
+from treadle import Retries, Treadle, events
 from treadle.db.query import Query
 from treadle.db.reconnecting import ReconnectingConnection
-from treadle.worker import Worker
 from treadle.worker.concurrency import CHECK_SECONDS
+from treadle.worker.worker import Worker
 
 
 def in_child() -> None: ...
@@ -76,7 +76,7 @@ def test_lowering_stops_nothing_that_runs(app: Treadle, connection: Connection[A
     began: list[int] = []
     stop: dict[int, asyncio.Event] = {n: asyncio.Event() for n in range(20)}
 
-    @app.job(max_attempts=1)
+    @app.job(retry=Retries(0))
     async def wait_for_own_event(n: int) -> None:
         began.append(n)
         await stop[n].wait()

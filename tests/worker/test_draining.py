@@ -1,6 +1,7 @@
 """When a draining worker is done. It has two claimers if some of its job types run in child processes."""
 
 import asyncio
+from copy import copy
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,11 +9,11 @@ import pytest
 from psycopg import Connection
 
 from tests.support.workers import WaitingJob, auntil, auntil_waiting, count, run
-from treadle import Backoff, Job, JobQueue, Status, Treadle
+from treadle import Backoff, Job, JobQueue, Retries, Status, Treadle
 from treadle.db.query import Query
-from treadle.worker import Worker, maintenance
+from treadle.worker import maintenance
 from treadle.worker.draining import Draining
-from treadle.worker.due_check import DueCheck
+from treadle.worker.worker import Worker
 
 
 def apart() -> None:
@@ -55,10 +56,9 @@ def test_a_worker_is_not_drained_while_a_claimer_claims(app: Treadle, queue: Job
                     return answer
                 return await run(query)
 
-        first.connection, second.connection = First(), Second()  # type: ignore[assignment]
-        # Each asks alone, as when their claims do not end at the same time.
-        for each in (first, second):
-            each._due_check = DueCheck(each.connection, worker.worker_id, None, sure=True)
+        for each, connection in ((first, First()), (second, Second())):
+            each._source = copy(each._source)
+            each._source.connection = connection  # type: ignore[assignment]
         await asyncio.wait_for(worker.drained(), 20)
         await worker.stop()
 
@@ -144,7 +144,7 @@ def test_a_draining_worker_does_not_wait_for_the_poll(app: Treadle, waiting_job:
 
 
 def test_drain_runs_what_is_there_and_ends(app: Treadle, connection: Connection[Any]) -> None:
-    @app.job(max_attempts=2, backoff=Backoff(first=0, limit=0))
+    @app.job(retry=Retries(1, backoff=Backoff(first=0, limit=0)))
     async def shaky(job: Job, n: int) -> None:
         if job.attempt == 1 and n % 10 == 0:
             raise ValueError("first time")

@@ -8,18 +8,10 @@ from dataclasses import replace
 import pytest
 
 from tests.support.workers import auntil, run
-from treadle import (
-    Backoff,
-    InvalidJob,
-    Job,
-    JobFailed,
-    Treadle,
-    current_job,
-    events,
-)
-from treadle.worker import Worker
+from treadle import Backoff, InvalidJob, Job, JobFailed, Retries, Treadle, current_job, events
 from treadle.worker.log import write
 from treadle.worker.log_format import JsonFormatter, TextFormatter
+from treadle.worker.worker import Worker
 
 
 def test_async_handlers_run_on_the_loop_and_sync_handlers_on_threads(app: Treadle) -> None:
@@ -72,12 +64,12 @@ def test_events_tell_everything(app: Treadle, caplog: pytest.LogCaptureFixture) 
     def broken_listener(event: events.JobClaimed) -> None:
         raise RuntimeError("a listener cannot stop a job")
 
-    @app.job(max_attempts=2, backoff=Backoff(first=0.1))
+    @app.job(retry=Retries(1, backoff=Backoff(first=0.1)))
     async def twice(job: Job, secret: str) -> None:
         if job.attempt == 1:
             raise ValueError("no")
 
-    @app.job(max_attempts=1)
+    @app.job(retry=Retries(0))
     async def never() -> None:
         raise OSError("never")
 

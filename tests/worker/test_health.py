@@ -182,7 +182,6 @@ def test_a_worker_that_sleeps_is_ready() -> None:
         worker = supervisor.WorkerProcess(cast(Any, None), slots)
         worker.worker_id, slots.pulse, slots.renewed_at = "w", now(), now() - 60
         looks_after._processes.add(worker)
-        looks_after._enforcing = asyncio.create_task(asyncio.sleep(0))
         found = []
         for slots.asleep in (False, True):
             found.append((await looks_after.routes["/ready"]()).status)

@@ -15,8 +15,9 @@ from tests.support.workers import auntil, auntil_waiting, running_worker
 from treadle import Job, Treadle
 from treadle.db.query import Query
 from treadle.db.reconnecting import ReconnectingConnection
-from treadle.worker import Worker, claimer, notifications, sleeper
+from treadle.worker import claimer, notifications, sleeper
 from treadle.worker.keeper import Keeper
+from treadle.worker.worker import Worker
 
 pytestmark = pytest.mark.fresh_database
 

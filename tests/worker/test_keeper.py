@@ -21,9 +21,9 @@ from treadle import Treadle, events
 from treadle.db.query import Query
 from treadle.db.reconnecting import DatabaseUnavailable
 from treadle.words.clock import now
-from treadle.worker import Worker
 from treadle.worker.job_slots import JobSlots
 from treadle.worker.keeper import Keeper
+from treadle.worker.worker import Worker
 
 pytestmark = pytest.mark.own_database
 
@@ -35,7 +35,7 @@ def test_a_lease_counts_from_before_its_renewal_was_sent(url: str, connect: Conn
 
     async def body() -> None:
         keeper, slots = Keeper(url, "treadle", timedelta(minutes=1), 3), JobSlots.create(1)
-        keeper.workers["me"] = slots
+        keeper.add("me", slots)
         renewing = asyncio.create_task(keeper.renew())
         await asyncio.to_thread(until_waiting_for_lock, connection)
         asked = now()
@@ -57,7 +57,7 @@ def test_the_lease_of_a_worker_that_sleeps_is_renewed_once(url: str, connect: Co
     async def body() -> None:
         keeper, slots = Keeper(url, "treadle", timedelta(seconds=1), 3), JobSlots.create(1)
         slots.asleep = True
-        keeper.workers["me"] = slots
+        keeper.add("me", slots)
         renewing = asyncio.create_task(keeper.renew())
         await auntil(lambda: connection.execute(row).fetchone())
         before = connection.execute(row).fetchone()
@@ -82,7 +82,7 @@ def test_a_renewal_that_fails_is_tried_again(
 
     async def body() -> None:
         keeper, slots = Keeper(url, "treadle", timedelta(seconds=5), 3), JobSlots.create(1)
-        keeper.workers["me"] = slots
+        keeper.add("me", slots)
         real = keeper.connection.run
 
         async def watched(query: Query[Any]) -> Any:

@@ -10,9 +10,9 @@ from tests.support.workers import WaitingJob, auntil, one, run
 from treadle import Treadle, events
 from treadle.db.queries import worker as worker_queries
 from treadle.words.clock import now
-from treadle.worker import Worker
 from treadle.worker.job_slots import JobSlots
 from treadle.worker.lease import LeaseWatch
+from treadle.worker.worker import Worker
 
 
 def test_a_worker_whose_lease_is_not_renewed_gives_all_jobs_back(

@@ -1,7 +1,9 @@
 """What a worker writes to its output: its own lines, and those of handlers, with the job that they belong to."""
 
+import io
 import json
 import logging
+import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -12,9 +14,10 @@ from psycopg import Connection
 
 from tests.support import handlers
 from tests.support.workers import SOON, run, worker_process
-from treadle import Job, JobFailed, Treadle
+from treadle import Job, JobFailed, Retries, Treadle
 from treadle.attempt.attempt import running_job_fields
-from treadle.worker import Worker, log_format
+from treadle.worker import log_format
+from treadle.worker.worker import Worker
 
 log = logging.getLogger("shop.mail")
 Output = Callable[[], list[str]]
@@ -57,7 +60,7 @@ def shop(app: Treadle) -> Treadle:
     def on_thread(job: Job) -> None:
         log.info("from a thread")
 
-    @app.job(max_attempts=2, backoff=SOON)
+    @app.job(retry=Retries(1, backoff=SOON))
     async def broken() -> None:
         raise KeyError("nothing")
 
@@ -118,7 +121,7 @@ def test_failures_have_a_constant_message_with_fields_and_the_exception(
 def test_an_exception_with_a_secret_is_logged_as_masked_text_only(
     app: Treadle, caplog: pytest.LogCaptureFixture
 ) -> None:
-    @app.job(max_attempts=1)
+    @app.job(retry=Retries(0))
     async def leaking() -> None:
         raise ValueError("password=hunter2-canary")
 
@@ -183,3 +186,50 @@ def test_a_worker_program_writes_the_lines_of_its_child_processes(url: str, tmp_
     lines = [json.loads(line) for line in worker.log.read_text().splitlines() if line.startswith("{")]
     (line,) = [line for line in lines if line["message"] == "logged 0"]
     assert (line["job_type"], line["job_id"], line["attempt"]) == ("log_and_print", str(handle.id), 1)
+
+
+class NeedsRequest(logging.Filter):
+    """As web applications have them: it raises where there is no request."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        record.request_id = os.environ["NO_REQUEST"]
+        return True
+
+
+@pytest.mark.parametrize("where", ["logger", "handler", "factory", "closed"])
+def test_logging_that_raises_stops_nothing(
+    app: Treadle, where: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    @app.job(retry=Retries(0))
+    async def broken() -> None:
+        raise ValueError("no")
+
+    @app.job
+    async def works() -> str:
+        return "done"
+
+    ours, target = logging.getLogger("treadle"), io.StringIO()
+    handler, needs_request = logging.StreamHandler(target), NeedsRequest()
+    if where == "logger":
+        ours.addFilter(needs_request)
+    elif where == "handler":
+        handler.addFilter(needs_request)
+    elif where == "factory":
+        monkeypatch.setattr(logging, "_logRecordFactory", lambda *given, **named: 1 / 0)
+    else:
+        target.close()
+        monkeypatch.setattr("sys.stderr", target)
+    ours.addHandler(handler)
+    try:
+
+        async def body(_: Worker) -> None:
+            for _round in range(3):
+                with pytest.raises(JobFailed):
+                    await (await broken.aenqueue()).aresult(30)
+                assert await (await works.aenqueue()).aresult(30) == "done"
+
+        run(app, body)
+    finally:
+        ours.removeHandler(handler)
+        ours.removeFilter(needs_request)
+    assert "treadle: a log line could not be written: " in capfd.readouterr().err

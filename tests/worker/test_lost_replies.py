@@ -13,8 +13,8 @@ from treadle.db.queries import worker as worker_queries
 from treadle.db.query import Query
 from treadle.db.reconnecting import ReconnectingConnection
 from treadle.words.claim import Claim
-from treadle.worker import Worker
 from treadle.worker import worker as worker_module
+from treadle.worker.worker import Worker
 
 
 def test_a_claimed_job_that_the_worker_does_not_know_is_found(app: Treadle, monkeypatch: pytest.MonkeyPatch) -> None:

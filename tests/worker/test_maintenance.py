@@ -11,7 +11,8 @@ from psycopg.conninfo import make_conninfo
 from tests.support.workers import auntil, one, run
 from treadle import JobCancelled, JobQueue, Treadle
 from treadle.db.reconnecting import ReconnectingConnection
-from treadle.worker import Worker, maintenance
+from treadle.worker import maintenance
+from treadle.worker.worker import Worker
 
 
 def test_floors_move_and_old_jobs_are_pruned(
@@ -48,7 +49,7 @@ def test_finished_jobs_are_pruned_by_status_and_age(url: str, queue: JobQueue, c
     async def body() -> int:
         connection = ReconnectingConnection(url, "treadle", "test")
         try:
-            return await maintenance.prune(connection, app.keep)
+            return await maintenance.prune(connection, app.workload.keep)
         finally:
             await connection.close()
 

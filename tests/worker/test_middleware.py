@@ -12,9 +12,9 @@ import pytest
 from tests.support import around
 from tests.support.apps import use_database
 from tests.support.workers import run
-from treadle import Handle, InvalidArgument, Job, JobFailed, Treadle
-from treadle.app.function import JobFunction
-from treadle.worker import Worker
+from treadle import Handle, InvalidArgument, Job, JobFailed, Retries, Treadle
+from treadle.jobs.function import JobFunction
+from treadle.worker.worker import Worker
 
 Function = JobFunction[..., Any, ..., Any]
 
@@ -114,7 +114,7 @@ def test_a_generator_middleware_that_catches_the_exception_completes_the_job(app
         with suppress(ZeroDivisionError):
             yield
 
-    @app.job(max_attempts=1)
+    @app.job(retry=Retries(0))
     async def divide(n: int) -> float | None:
         return 1 / n
 

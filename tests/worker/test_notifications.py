@@ -10,7 +10,8 @@ from tests.support.workers import auntil, run
 from treadle import Treadle
 from treadle.db.queries import worker as worker_queries
 from treadle.db.query import Query
-from treadle.worker import Worker, notifications
+from treadle.worker import notifications
+from treadle.worker.worker import Worker
 
 
 def test_notifications_that_stop_arriving_are_noticed(app: Treadle, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from psycopg import Connection
 
 from tests.conftest import Connect
 from tests.support.workers import one
-from treadle import JobQueue, migrate
+from treadle import JobQueue, Retries, migrate
 from treadle.db.embedded import embedded_url, leave
 from treadle.db.queries import worker as worker_queries
 from treadle.db.runner import run
@@ -292,7 +292,7 @@ def test_a_cancellation_is_silent_if_notifications_are_off(queue: JobQueue, conn
 
 def test_waiting_sessions_are_notified_of_what_recovery_ends(queue: JobQueue, connect: Connect) -> None:
     connection, receiver = connect(), Receiver(connect, "ends")
-    job_id = queue.enqueue("a", max_attempts=1)
+    job_id = queue.enqueue("a", retry=Retries(0))
     queue.claim(["a"])
     connection.execute("select request_notifications('ends', '1 minute')")
     assert queue.recover_stale_jobs("0s") == 1

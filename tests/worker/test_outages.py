@@ -14,13 +14,13 @@ from chaos.servers import Server
 from psycopg import Connection
 
 from tests.support.workers import QUICK, Ledger, auntil, completed, count, run, until, until_completed, worker_process
-from treadle import Backoff, Job, JobFailed, JobQueue, Status, Treadle, events, migrate
+from treadle import Backoff, Job, JobFailed, JobQueue, Retries, Status, Treadle, events, migrate
 from treadle.db import reconnecting
 from treadle.db.embedded import leave
 from treadle.db.query import Query
 from treadle.db.reconnecting import DatabaseUnavailable, ReconnectingConnection
 from treadle.words.clock import now
-from treadle.worker import Worker
+from treadle.worker.worker import Worker
 
 pytestmark = pytest.mark.own_database
 
@@ -33,7 +33,7 @@ def server(server_folder: Path) -> Iterator[Server]:
 
 def naps(url: str, number: int, seconds: float) -> None:
     with Treadle(url).queue as queue:
-        queue.enqueue_many("nap", ({"seconds": seconds} for _ in range(number)), max_attempts=1)
+        queue.enqueue_many("nap", ({"seconds": seconds} for _ in range(number)), retry=Retries(0))
 
 
 def test_restarts_of_the_server_are_survived(server: Server, tmp_path: Path, ledger: Ledger) -> None:
@@ -61,7 +61,7 @@ def test_a_worker_that_cannot_renew_its_lease_stops_its_handlers(
 ) -> None:
     with Treadle(server.url).queue as queue:
         for kind in ("nap", "nap_and_check", "nap_on_thread"):
-            queue.enqueue(kind, {"seconds": 600}, max_attempts=1)
+            queue.enqueue(kind, {"seconds": 600}, retry=Retries(0))
         with worker_process(server.url, tmp_path, *QUICK) as worker:
             until(lambda: len(ledger.starts()) == 3)
             with server.connect() as connection:
@@ -135,7 +135,7 @@ def test_an_outcome_whose_reply_is_lost_is_written_once(
     told: list[events.Event] = []
     app.on(events.JobEvent)(told.append)
 
-    @app.job(max_attempts=1)
+    @app.job(retry=Retries(0))
     async def hello(fail: bool) -> None:
         if fail:
             raise ValueError("asked to")
@@ -168,7 +168,7 @@ def test_an_outcome_waits_while_the_database_is_unavailable(
 
     monkeypatch.setattr(ReconnectingConnection, "run", unavailable)
 
-    @app.job(max_attempts=1)
+    @app.job(retry=Retries(0))
     async def hello(fail: bool) -> None:
         runs.append(statement)
         if fail:
@@ -229,7 +229,7 @@ def test_a_function_that_is_missing_for_a_while_costs_no_attempt(
 
     go = asyncio.Event()
 
-    @app.job(max_attempts=3, backoff=Backoff(first=0))
+    @app.job(retry=Retries(2, backoff=Backoff(first=0)))
     async def hello(job: Job, n: int) -> int:
         if n % 3 == 0 and job.attempt == 1:
             raise ValueError("the first time")

@@ -9,24 +9,14 @@ import pytest
 from psycopg import Connection
 
 from tests.support.workers import auntil, run
-from treadle import (
-    Backoff,
-    Cancel,
-    Job,
-    JobCancelled,
-    JobFailed,
-    JobQueue,
-    Retry,
-    Snooze,
-    Treadle,
-)
-from treadle.worker import Worker
+from treadle import Backoff, Cancel, Job, JobCancelled, JobFailed, JobQueue, Retries, Retry, Snooze, Treadle
+from treadle.worker.worker import Worker
 
 NOW = Backoff(first=0, limit=0)
 
 
 def test_a_failed_job_is_tried_again_and_every_error_is_kept(app: Treadle) -> None:
-    @app.job(max_attempts=3, backoff=NOW)
+    @app.job(retry=Retries(2, backoff=NOW))
     async def fragile(job: Job) -> str:
         if job.attempt < 3:
             raise ValueError(f"not at attempt {job.attempt}")
@@ -69,11 +59,11 @@ def test_the_default_backoff_waits(app: Treadle, connection: Connection[Any]) ->
 
 
 def test_which_exceptions_are_tried_again(app: Treadle) -> None:
-    @app.job(retry_on=OSError, backoff=NOW)
+    @app.job(retry=Retries(on=OSError, backoff=NOW))
     def only_some(kind: str) -> None:
         raise {"OSError": OSError, "ValueError": ValueError}[kind]()
 
-    @app.job(give_up_on=(ValueError,), backoff=NOW)
+    @app.job(retry=Retries(give_up_on=(ValueError,), backoff=NOW))
     async def all_but_some(kind: str) -> None:
         raise {"OSError": OSError, "ValueError": ValueError}[kind]()
 
@@ -92,12 +82,12 @@ def test_which_exceptions_are_tried_again(app: Treadle) -> None:
 def test_a_handler_says_how_its_job_goes_on(app: Treadle) -> None:
     seen: list[tuple[str, int]] = []
 
-    @app.job(max_attempts=2)
+    @app.job(retry=Retries(1))
     async def again(job: Job) -> None:
         seen.append(("again", job.attempt))
         raise Retry("the shop is closed", after=0)
 
-    @app.job(max_attempts=1)
+    @app.job(retry=Retries(0))
     def snoozes(job: Job) -> int:
         seen.append(("snoozes", job.attempt))
         if job.fence < 3:
@@ -141,11 +131,11 @@ class Unspeakable(Exception):
     ids=lambda error: type(error).__name__,
 )
 def test_whatever_is_raised_is_a_failed_attempt_and_the_worker_goes_on(app: Treadle, error: BaseException) -> None:
-    @app.job(max_attempts=1)
+    @app.job(retry=Retries(0))
     async def on_the_loop() -> None:
         raise error
 
-    @app.job(max_attempts=1)
+    @app.job(retry=Retries(0))
     def on_a_thread() -> None:
         raise error
 
@@ -168,7 +158,7 @@ def test_whatever_is_raised_is_a_failed_attempt_and_the_worker_goes_on(app: Trea
     "result", [float("nan"), "a\x00b", object(), "x" * 300_000], ids=["nan", "nul", "object", "large"]
 )
 def test_a_result_that_cannot_be_stored_fails_the_job_at_once(app: Treadle, result: object) -> None:
-    @app.job(backoff=NOW)
+    @app.job(retry=Retries(backoff=NOW))
     async def returns() -> Any:
         return result
 
@@ -182,12 +172,12 @@ def test_a_result_that_cannot_be_stored_fails_the_job_at_once(app: Treadle, resu
 
 
 def test_a_payload_that_does_not_fit_fails_alone(app: Treadle, queue: JobQueue) -> None:
-    @app.job(max_attempts=1)
+    @app.job(retry=Retries(0))
     async def takes(n: int) -> int:
         return n
 
     async def body(worker: Worker) -> None:
-        bad = [queue.enqueue("takes", data, max_attempts=1) for data in ({"n": "x"}, {}, [1], {"n": 1, "m": 2}, None)]
+        bad = [queue.enqueue("takes", data, retry=Retries(0)) for data in ({"n": "x"}, {}, [1], {"n": 1, "m": 2}, None)]
         good = await takes.aenqueue(n=4)
         assert await good.aresult(30) == 4
         for job_id in bad:

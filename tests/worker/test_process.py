@@ -16,8 +16,9 @@ from tests.conftest import Connect
 from tests.support import handlers
 from tests.support.handlers import block_the_loop
 from tests.support.workers import Ledger, count, is_alive, locked_file, one, until, worker_process
-from treadle import JobQueue
-from treadle.worker import WorkerOptions, supervisor
+from treadle import JobQueue, Retries
+from treadle.worker import supervisor
+from treadle.worker.options import WorkerOptions
 
 pytestmark = [pytest.mark.own_database, pytest.mark.usefixtures("handlers_use_test_database")]
 
@@ -28,7 +29,7 @@ def test_jobs_that_run_in_or_wait_for_a_child_of_a_killed_worker_process_have_no
     url: str, tmp_path: Path, ledger: Ledger, queue: JobQueue
 ) -> None:
     job_id = queue.enqueue("nap_in_child", {"seconds": 60}, priority=200)
-    waiting = queue.enqueue("nap_with_deadline", {"seconds": 0}, max_attempts=1)
+    waiting = queue.enqueue("nap_with_deadline", {"seconds": 0}, retry=Retries(0))
     with worker_process(url, tmp_path, "--children", "1") as worker:
         until(lambda: queue.get(job_id).status == "running")
         time.sleep(0.6)  # more than it takes to report a job as running
@@ -101,8 +102,8 @@ def test_an_exit_that_looks_clean_is_a_crash(
         for nth, name in enumerate(("exit_with_code_0", "leave_a_task_that_exits"), 1):
             with connection.transaction():
                 borrowed = JobQueue(connection)
-                pill = borrowed.enqueue(name, max_attempts=1)
-                good = [borrowed.enqueue("nap", {"seconds": 0.3}, max_attempts=1) for _ in range(3)]
+                pill = borrowed.enqueue(name, retry=Retries(0))
+                good = [borrowed.enqueue("nap", {"seconds": 0.3}, retry=Retries(0)) for _ in range(3)]
             ended = "status in ('completed', 'failed')"
             until(partial(reached, connection, ended, 4 * nth), worker.log.read_text, 90)
             assert queue.get(pill).status == "failed"

@@ -11,7 +11,8 @@ from tests.support.handlers import nap
 from tests.support.starting_app import STARTS
 from tests.support.workers import Ledger, WorkerProgram, until, worker_process
 from treadle import JobQueue
-from treadle.worker import WorkerOptions, supervisor
+from treadle.worker import supervisor
+from treadle.worker.options import WorkerOptions
 
 pytestmark = pytest.mark.own_database
 

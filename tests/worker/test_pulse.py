@@ -19,10 +19,11 @@ from treadle import Treadle
 from treadle.db.query import Query
 from treadle.db.reconnecting import DatabaseUnavailable
 from treadle.words.stuck import Stuck, describe_stuck
-from treadle.worker import Worker, pulse, stacks
+from treadle.worker import pulse, stacks
 from treadle.worker.job_slots import STACK_BYTES, EventLoop, JobSlots
 from treadle.worker.keeper import Keeper
 from treadle.worker.pulse import CHECK_SECONDS, ChildWatch, Kind, PulseWatch, Scheduling, StoppedChild, scheduling
+from treadle.worker.worker import Worker
 
 
 @pytest.fixture
@@ -184,10 +185,10 @@ def test_no_statement_is_added_while_the_event_loop_runs(url: str, connection: C
             return await actual(query)
 
         keeper.connection.run = noted  # type: ignore[method-assign]
-        keeper.workers["me"] = slots
+        keeper.add("me", slots)
         slots.event_loop = EventLoop(threading.get_ident(), threading.get_native_id(), os.getpid())
         slots.pulse = 1.0
-        running = asyncio.create_task(keeper.run())
+        running = asyncio.gather(keeper.renew(), keeper.watch())
         await auntil(lambda: texts)
         for nth in range(20):  # a pulse every 0.1 s
             slots.pulse = nth + 2
@@ -300,9 +301,9 @@ def test_a_report_of_stopped_children_that_failed_is_sent_again(
 
     async def body() -> None:
         keeper = Keeper(app.database.url, app.schema, timedelta(seconds=30), 3)
-        keeper.workers["w1"] = slots
+        worker = keeper.add("w1", slots)
         for nth in range(4):
-            keeper._check("w1", slots, 1000.0 + nth)
+            worker.check(1000.0 + nth)
         sent: list[Query[Any]] = []
 
         async def fail(query: Query[Any]) -> None:
@@ -311,16 +312,16 @@ def test_a_report_of_stopped_children_that_failed_is_sent_again(
 
         with monkeypatch.context() as patch:
             patch.setattr(keeper.connection, "run", fail)
-            await keeper._report()
+            await keeper.report()
         assert len(sent) == 1
         assert reported() is None
-        await keeper._report()
+        await keeper.report()
         (found,) = reported()
         assert (found["process"], found["job_id"]) == (7, str(job))
         slots.pulse = 0.0
         slots.remove(slot)
-        keeper._check("w1", slots, 1010.0)
-        await keeper._report()
+        worker.check(1010.0)
+        await keeper.report()
         assert reported() is None
         await keeper.close()
 

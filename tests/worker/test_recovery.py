@@ -14,10 +14,10 @@ from tests.support.buffers import buffers
 from tests.support.workers import auntil, count, lose_worker, one, run
 from treadle import JobQueue, Treadle, events
 from treadle.db.reconnecting import DatabaseUnavailable
-from treadle.worker import Worker
 from treadle.worker.maintenance import recover_lost, services
 from treadle.worker.server_clock import ServerClock
 from treadle.worker.services import Delay
+from treadle.worker.worker import Worker
 
 
 def recovered(connection: Connection[Any], later: str = "0") -> int:

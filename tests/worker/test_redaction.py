@@ -13,7 +13,7 @@ from tests.support import secret_app
 from tests.support.apps import run_jobs
 from tests.support.commands import run_in_process, run_treadle
 from tests.support.secret_app import CANARY, URL
-from treadle import JobQueue, Redaction, Treadle, events
+from treadle import JobQueue, Redaction, Retries, Treadle, events
 from treadle.words.log_redaction import RedactingFilter, redact_own_log
 from treadle.words.masking import MASK, masked, use_redaction
 
@@ -37,7 +37,7 @@ def test_a_worker_neither_stores_nor_logs_secrets(
     url: str, queue: JobQueue, connection: Connection[Any], style: str
 ) -> None:
     for name in secret_app.app.job_types:
-        queue.enqueue(name, {}, max_attempts=1)
+        queue.enqueue(name, {}, retry=Retries(0))
     done = run_in_process(
         *("worker", "tests.support.secret_app:app", "--drain", "--log-level", "debug", "--log-format", style),
         TREADLE_DATABASE_URL=url,
@@ -70,7 +70,7 @@ def test_listeners_and_a_programs_own_log_get_no_secrets(
     told: list[str] = []
     app.on(events.JobFailed)(lambda event: told.append(event.error))
 
-    @app.job(max_attempts=1)
+    @app.job(retry=Retries(0))
     async def fail() -> None:
         raise ValueError(f"cannot reach {URL}")
 
@@ -113,7 +113,7 @@ def test_jobs_that_are_failed_by_hand_store_no_secrets(queue: JobQueue) -> None:
 def test_an_application_can_add_keys_and_a_function(url: str) -> None:
     app = Treadle(url, redaction=Redaction(keys=["customer_number"], text=lambda text: text.replace("ada", "***")))
 
-    @app.job(max_attempts=1)
+    @app.job(retry=Retries(0))
     async def fail() -> None:
         raise ValueError("customer_number=77 of ada", f"password={CANARY}")
 
@@ -132,7 +132,7 @@ def test_an_application_can_add_keys_and_a_function(url: str) -> None:
 def test_an_application_can_switch_it_off(url: str, caplog: pytest.LogCaptureFixture) -> None:
     app = Treadle(url, redaction=False)
 
-    @app.job(max_attempts=1)
+    @app.job(retry=Retries(0))
     async def fail() -> None:
         raise ValueError(f"password={CANARY}")
 
@@ -150,7 +150,7 @@ def test_a_redaction_that_fails_loses_neither_outcome_nor_log_line(url: str, cap
 
     app = Treadle(url, redaction=Redaction(text=fails))
 
-    @app.job(max_attempts=1)
+    @app.job(retry=Retries(0))
     async def fail() -> None:
         logging.getLogger("shop").warning("about to fail")
         raise ValueError(f"password={CANARY}")
@@ -200,7 +200,7 @@ def test_a_deep_traceback_does_not_block_the_event_loop(url: str) -> None:
     app = Treadle(url)
     gaps: list[float] = []
 
-    @app.job(max_attempts=1)
+    @app.job(retry=Retries(0))
     def deep() -> None:
         error = ValueError("deep")
         trace = None

@@ -9,11 +9,11 @@ import pytest
 from psycopg import Connection
 
 from tests.support.workers import auntil, one, run
-from treadle import Job, Treadle
+from treadle import Job, Retries, Treadle
 from treadle.db.queries import worker as worker_queries
 from treadle.db.reconnecting import DatabaseUnavailable
 from treadle.words.outcome import Interrupt
-from treadle.worker import Worker
+from treadle.worker.worker import Worker
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="the first step is taken as the job is started, from 3.12 on")
@@ -78,7 +78,7 @@ def test_a_handler_that_cleans_up_is_not_interrupted_again(app: Treadle) -> None
 def test_a_crashed_job_that_no_child_process_can_import_runs_in_the_worker(
     app: Treadle, connection: Connection[Any]
 ) -> None:
-    @app.job(max_attempts=1)
+    @app.job(retry=Retries(0))
     async def local() -> int:
         return 3
 

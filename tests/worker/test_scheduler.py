@@ -11,11 +11,11 @@ import pytest
 from psycopg import Connection
 
 from tests.support.workers import auntil, run, running_worker
-from treadle import InvalidArgument, InvalidJob, InvalidPayload, Job, Stored, Treadle
+from treadle import Cron, Every, InvalidArgument, InvalidJob, InvalidPayload, Job, Stored, Treadle
 from treadle.db.query import Query, Result
 from treadle.db.reconnecting import ReconnectingConnection
-from treadle.worker import Worker
 from treadle.worker.scheduler import PAUSE_SECONDS, Scheduler
+from treadle.worker.worker import Worker
 
 SECOND = timedelta(seconds=1)
 
@@ -23,7 +23,7 @@ SECOND = timedelta(seconds=1)
 def test_several_workers_enqueue_each_time_once(app: Treadle, connection: Connection[Any]) -> None:
     seen: list[tuple[datetime | None, datetime | None]] = []
 
-    @app.job(every="1s")
+    @app.job(schedule=Every("1s"))
     async def beat(job: Job) -> None:
         seen.append((job.scheduled_for, job.previously_scheduled_for))
 
@@ -56,7 +56,7 @@ def test_a_schedule_that_is_added_at_run_time_is_followed_at_once(app: Treadle, 
 
     async def body(worker: Worker) -> None:
         await (await other.aenqueue()).aresult(30)
-        await asyncio.to_thread(app.schedules.add, "often", "* * * * * *", report, {"kind": "full"}, actor="ada")
+        await asyncio.to_thread(app.schedules.add, "often", Cron("* * * * * *"), report, {"kind": "full"}, actor="ada")
         await auntil(lambda: seen)
         await asyncio.to_thread(app.schedules.pause, "often")
         await asyncio.to_thread(app.schedules.run_now, "often")
@@ -77,7 +77,7 @@ def test_an_expression_that_nobody_understands_is_reported_and_holds_up_no_other
 ) -> None:
     seen: list[Job] = []
 
-    @app.job(schedule="* * * * * *")
+    @app.job(schedule=Cron("* * * * * *"))
     async def beat(job: Job) -> None:
         seen.append(job)
 
@@ -94,14 +94,14 @@ def test_an_expression_that_nobody_understands_is_reported_and_holds_up_no_other
 
 
 def test_code_declares_its_schedules(app: Treadle, connection: Connection[Any]) -> None:
-    @app.job(schedule="0 9 * * mon", timezone="Europe/Oslo", priority=7, queue="slow")
+    @app.job(schedule=Cron("0 9 * * mon", timezone="Europe/Oslo"), priority=7, queue="slow")
     async def weekly() -> None: ...
 
     @app.job
     async def report(kind: str, count: int = 1) -> None: ...
 
     end = datetime(2031, 1, 1, tzinfo=UTC)
-    app.schedule("nightly", "0 3 * * *", report, {"kind": "full"}, overlap="skip", jitter="30s", end=end, key="k")
+    app.schedule("nightly", Cron("0 3 * * *", overlap="skip", jitter="30s", end=end), report, {"kind": "full"}, key="k")
 
     async def body(worker: Worker) -> None:
         await auntil(lambda: all(each.next_at for each in app.schedules()))
@@ -124,30 +124,32 @@ def test_bad_schedules_are_refused(app: Treadle) -> None:
     @app.job
     async def use(file: Stored) -> None: ...
 
-    with pytest.raises(InvalidArgument, match=r'give either an expression such as "0 9 \* \* mon" or every="90s"'):
-        app.schedule("none", None, report, {"kind": "x"})
-    with pytest.raises(InvalidArgument, match="timezone needs a schedule, got 'UTC' alone"):
-        app.job(timezone="UTC")(lambda: None)
+    with pytest.raises(InvalidArgument, match=r'such as Cron\("0 9 \* \* mon"\) or Every\("90s"\), got None'):
+        app.schedule("none", None, report, {"kind": "x"})  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument, match=r"such as Cron\('@hourly'\) or"):
+        app.schedules.add("text", "@hourly", report, {"kind": "x"})  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument, match=r'for an interval use Every\("5m"\)'):
+        app.schedule("interval", Cron("every 5m"), report, {"kind": "x"})
     with pytest.raises(InvalidArgument, match="61"):
-        app.schedule("bad", "61 * * * *", report, {"kind": "x"})
+        app.schedule("bad", Cron("61 * * * *"), report, {"kind": "x"})
     with pytest.raises(InvalidArgument, match="missed must be skip, latest or all, got 'never'"):
-        app.schedules.add("bad", "* * * * *", report, {"kind": "x"}, missed="never")  # type: ignore[arg-type]
+        app.schedules.add("bad", Cron("* * * * *", missed="never"), report, {"kind": "x"})  # type: ignore[arg-type]
     with pytest.raises(InvalidPayload, match="kind"):
-        app.schedules.add("bad", "* * * * *", report)
+        app.schedules.add("bad", Cron("* * * * *"), report)
     with pytest.raises(InvalidArgument, match="end must be a datetime with a time zone"):
-        app.schedules.add("bad", "* * * * *", report, {"kind": "x"}, end=datetime(2030, 1, 1))
+        app.schedules.add("bad", Cron("* * * * *", end=datetime(2030, 1, 1)), report, {"kind": "x"})
     with pytest.raises(InvalidArgument, match="a schedule needs a job function"):
-        app.schedules.add("bad", "* * * * *", print)  # type: ignore[arg-type]
+        app.schedules.add("bad", Cron("* * * * *"), print)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgument, match="has stored content as an argument"):
-        app.schedules.add("bad", "* * * * *", use, {"file": app.store(b"content")})
-    app.schedule("twice", "* * * * *", report, {"kind": "x"})
+        app.schedules.add("bad", Cron("* * * * *"), use, {"file": app.store(b"content")})
+    app.schedule("twice", Cron("* * * * *"), report, {"kind": "x"})
     with pytest.raises(InvalidJob, match="there are two schedules called 'twice'"):
-        app.schedule("twice", "* * * * *", report, {"kind": "x"})
+        app.schedule("twice", Cron("* * * * *"), report, {"kind": "x"})
     assert app.schedules() == []
 
 
 def test_a_worker_does_not_start_with_a_schedule_whose_arguments_are_wrong(app: Treadle) -> None:
-    @app.job(schedule="@hourly")
+    @app.job(schedule=Cron("@hourly"))
     async def report(kind: str) -> None: ...
 
     async def body(worker: Worker) -> None: ...
@@ -158,7 +160,7 @@ def test_a_worker_does_not_start_with_a_schedule_whose_arguments_are_wrong(app: 
 
 @pytest.mark.parametrize(("every", "expression"), [("90s", "every 90s"), ("2w", "every 1209600s"), (1.5, "every 1.5s")])
 def test_an_interval_keeps_all_of_its_digits(app: Treadle, every: Any, expression: str) -> None:
-    @app.job(every=every)
+    @app.job(schedule=Every(every))
     async def beat() -> None: ...
 
     assert [each.expression for each in app.schedules.declared()] == [expression]
@@ -167,7 +169,7 @@ def test_an_interval_keeps_all_of_its_digits(app: Treadle, every: Any, expressio
 def test_a_worker_says_which_of_its_schedules_are_not_in_force(
     app: Treadle, connection: Connection[Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    @app.job(schedule="@hourly")
+    @app.job(schedule=Cron("@hourly"))
     async def beat() -> None: ...
 
     connection.execute("select put_schedule('beat', 'beat', '@daily')")
@@ -267,7 +269,7 @@ def test_a_declaration_that_is_known_is_renewed_by_its_digest(
     async def beat() -> None: ...
 
     for number in range(25):
-        app.schedule(f"schedule {number}", "@yearly", beat)
+        app.schedule(f"schedule {number}", Cron("@yearly"), beat)
 
     def sent(ran: Counting) -> list[int]:
         """How many schedules each statement named, and with how many fields."""
@@ -294,7 +296,7 @@ def test_a_declaration_that_is_known_is_renewed_by_its_digest(
 def test_schedules_that_others_declare_are_not_enqueued_and_not_in_the_way(
     app: Treadle, url: str, connection: Connection[Any], others: int
 ) -> None:
-    @app.job(schedule="@yearly")
+    @app.job(schedule=Cron("@yearly"))
     async def mine() -> None: ...
 
     async def body(scheduler: Scheduler, ran: Counting) -> None:

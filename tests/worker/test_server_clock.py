@@ -16,8 +16,8 @@ from tests.support.workers import auntil, run, running_worker
 from treadle import Treadle, events
 from treadle.db.queries.worker import ServerTime
 from treadle.doctor import Severity
-from treadle.worker import Worker
 from treadle.worker.server_clock import Reading, ServerClock, jump
+from treadle.worker.worker import Worker
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

@@ -3,12 +3,14 @@
 import asyncio
 import logging
 import time
+from typing import Any
 
 import pytest
 
 from tests.support.workers import auntil
 from treadle.db.reconnecting import DatabaseUnavailable
-from treadle.worker.services import Delay, Service, restart_on_error, within
+from treadle.worker import tasks
+from treadle.worker.services import Delay, Service, within
 
 
 def drive(service: Service, until: list[object], number: int) -> list[DatabaseUnavailable]:
@@ -72,19 +74,34 @@ def test_a_service_may_choose_its_next_delay_once() -> None:
     asyncio.run(body())
 
 
-def test_a_part_that_fails_is_started_again(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("treadle.worker.services.RESTART_SECONDS", 0.01)
-    starts: list[int] = []
+def test_a_part_that_fails_or_is_cancelled_is_started_again(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks, "RESTART_SECONDS", 0.01)
+    starts: list[asyncio.Task[Any] | None] = []
 
     async def part() -> None:
-        starts.append(len(starts))
-        if len(starts) < 3:
+        starts.append(asyncio.current_task())
+        if len(starts) == 1:
             raise RuntimeError("unexpected")
+        await asyncio.Event().wait()
+
+    async def body() -> None:
+        running = tasks.Tasks()
+        running.start(part)
+        await auntil(lambda: len(starts) == 2)
+        for each in asyncio.all_tasks() - {asyncio.current_task()}:  # as a handler may do
+            each.cancel()
+        await auntil(lambda: len(starts) == 3)
+        await running.cancel()
+        assert all(each is not None and each.done() for each in starts)
+        await asyncio.sleep(0.05)
+        assert len(starts) == 3
 
     with caplog.at_level(logging.ERROR, "treadle"):
-        asyncio.run(restart_on_error(part))
-    assert starts == [0, 1, 2]
-    assert [record.getMessage().rpartition(".")[2] for record in caplog.records] == ["part failed; it is restarted"] * 2
+        asyncio.run(body())
+    ends = [record.getMessage().rpartition("<locals>.")[2] for record in caplog.records]
+    assert ends == ["part ended unexpectedly; it is started again"] * 2
 
 
 def test_waiting_with_a_time_limit_does_not_lose_a_cancellation() -> None:

@@ -8,12 +8,13 @@ from psycopg import Connection
 
 from tests.conftest import Connect
 from tests.support.workers import WaitingJob, auntil, one, run
-from treadle import Treadle
+from treadle import Cron, Treadle
 from treadle.db.queries import worker as worker_queries
 from treadle.db.query import Query
 from treadle.db.reconnecting import ReconnectingConnection
-from treadle.worker import Worker, maintenance, notifications, scheduler, sleeper
+from treadle.worker import maintenance, notifications, scheduler, sleeper
 from treadle.worker.options import ASLEEP_LEASE
+from treadle.worker.worker import Worker
 
 NO_NOTIFICATION = "set treadle.notify = off"
 # It does not look because its own lease could run out.
@@ -120,7 +121,7 @@ def test_a_lost_notification_is_found_by_the_next_look(
 
 def test_it_wakes_for_a_schedule_in_time(app: Treadle, hello: Any, connection: Connection[Any]) -> None:
     async def body(worker: Worker) -> None:
-        await asyncio.to_thread(app.schedules.add, "yearly", "0 0 1 1 *", hello, actor="ada")
+        await asyncio.to_thread(app.schedules.add, "yearly", Cron("0 0 1 1 *"), hello, actor="ada")
         await auntil(lambda: one(connection, "select next_at is not null from schedules"))
         await auntil_asleep(worker)
         connection.execute("update schedules set next_at = clock_timestamp() + interval '1 second'")
@@ -187,20 +188,12 @@ def test_a_worker_that_receives_nothing_does_not_sleep(
     run(app, body, lease=LONG)
 
 
-def test_a_worker_that_only_polls_does_not_sleep(app: Treadle, hello: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def run_sleeper(_: sleeper.Sleeper) -> None:
-        raise AssertionError("it has a sleeper")
-
-    monkeypatch.setattr(sleeper.Sleeper, "run", run_sleeper)
-    parts: list[Any] = []
-
+@pytest.mark.parametrize("listen", [True, False])
+def test_a_worker_that_only_polls_does_not_sleep(app: Treadle, hello: Any, listen: bool) -> None:
     async def body(worker: Worker) -> None:
-        parts.extend(worker._parts())
-        for part in parts:
-            part.close()
+        assert (worker.sleeper.run in worker._parts()) == listen
 
-    run(app, body, listen=False)
-    assert parts
+    run(app, body, listen=listen)
 
 
 def test_it_wakes_when_the_connection_that_listens_breaks(
@@ -292,7 +285,7 @@ def test_a_sleeping_worker_sends_nothing_but_looks(
     monkeypatch.setattr(ReconnectingConnection, "run", noted)
 
     async def body(worker: Worker) -> None:
-        await asyncio.to_thread(app.schedules.add, "yearly", "0 0 1 1 *", hello, actor="ada")
+        await asyncio.to_thread(app.schedules.add, "yearly", Cron("0 0 1 1 *"), hello, actor="ada")
         await auntil(lambda: worker.sleeper.asleep)
         await auntil(lambda: one(connection, "select asleep_at is not null from workers"))
         # What was in progress when it fell asleep has ended.
@@ -329,10 +322,10 @@ def test_a_look_finds_jobs_of_a_lane_that_has_just_become_idle(connect: Connect)
     connection.execute("delete from jobs")
     late.execute(NO_NOTIFICATION)
     late.execute("insert into jobs (job_type) values ('a')")
-    connection.execute("update lanes set opened_at = opened_at - interval '1 hour'")
+    connection.execute("update lanes set changed_at = changed_at - interval '1 hour'")
     connection.execute("update floors set floor = floor - interval '1 hour'")
     connection.execute("select tick('0')")
-    assert one(connection, "select bool_and(idle_xid is not null) from lanes")
+    assert one(connection, "select bool_and(dormant_xid is not null) from lanes")
     late.commit()
     assert one(connection, "select next_work('w', '{a}')") <= 0
 
@@ -407,11 +400,11 @@ def test_a_look_sees_jobs_that_are_due_later_and_not_those_that_are_paused(conne
     connection.execute("insert into jobs (job_type, run_at) values ('a', now() + interval '1 day')")
     later = "select next_work('w', '{a}') between 86000 and 86400, next_work('w', '{a}', '{other}')"
     assert connection.execute(later).fetchone() == (True, None)
-    connection.execute("update lanes set opened_at = opened_at - interval '1 hour'")
+    connection.execute("update lanes set changed_at = changed_at - interval '1 hour'")
     connection.execute("update floors set floor = floor - interval '1 hour'")
     for _ in range(2):  # the first one may have seen transactions of others
         connection.execute("select tick('0')")
-    assert one(connection, "select bool_and(idle_xid is not null and next_run_at > now()) from lanes")
+    assert one(connection, "select bool_and(dormant_xid is not null and wakes_at > now()) from lanes")
     assert connection.execute(later).fetchone() == (True, None)
     connection.execute("insert into jobs (job_type) values ('a')")
     assert one(connection, "select next_work('w', '{a}')") <= 0

@@ -6,9 +6,9 @@ from typing import Any
 from psycopg import Connection
 
 from tests.support.workers import WaitingJob, auntil, one, run
-from treadle import Snooze, Treadle
+from treadle import Retries, Snooze, Treadle
 from treadle.db.queries import worker as worker_queries
-from treadle.worker import Worker
+from treadle.worker.worker import Worker
 
 
 def test_jobs_that_were_not_started_are_given_back(
@@ -75,7 +75,7 @@ def test_outcomes_are_written_before_the_worker_ends(
 def test_an_exception_of_an_interrupted_handler_is_not_a_failure(app: Treadle) -> None:
     started = asyncio.Event
 
-    @app.job(max_attempts=1)
+    @app.job(retry=Retries(0))
     async def untidy() -> None:
         begun.set()
         try:
@@ -100,7 +100,7 @@ def test_an_exception_of_an_interrupted_handler_is_not_a_failure(app: Treadle) -
 def test_a_snooze_counts_even_when_the_worker_stops(app: Treadle) -> None:
     begun = asyncio.Event()
 
-    @app.job(max_attempts=1)
+    @app.job(retry=Retries(0))
     async def later() -> None:
         begun.set()
         try:

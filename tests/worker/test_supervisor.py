@@ -31,7 +31,7 @@ from tests.support.handlers import (
 )
 from tests.support.workers import QUICK, Ledger, completed, count, locked_file, until, until_completed, worker_process
 from tests.worker.test_health import port_of, probe
-from treadle import JobFailed, Status
+from treadle import JobFailed, Retries, Status
 
 pytestmark = [pytest.mark.own_database, pytest.mark.usefixtures("handlers_use_test_database")]
 
@@ -151,7 +151,7 @@ def test_a_job_that_kills_its_process_fails_alone(
 
 
 def test_a_memory_hog_is_killed_alone(url: str, tmp_path: Path, connection: Connection[Any], ledger: Ledger) -> None:
-    hog = exhaust_memory.using(max_attempts=1).enqueue()
+    hog = exhaust_memory.using(retry=Retries(0)).enqueue()
     good = [nap_in_child.enqueue(seconds=0.1) for _ in range(3)] + [nap.enqueue(seconds=0.3) for _ in range(5)]
     with worker_process(url, tmp_path) as worker:
         with pytest.raises(JobFailed, match=r"used \d+ MB of memory, more than its limit of 200 MB, and was killed"):

@@ -7,14 +7,15 @@ import time
 import pytest
 
 from tests.support.workers import auntil, run
-from treadle import Backoff, Job, JobFailed, JobInterrupted, Treadle, events
-from treadle.worker import Worker, running_jobs
+from treadle import Backoff, Job, JobFailed, JobInterrupted, Retries, Treadle, events
+from treadle.worker import running_jobs
+from treadle.worker.worker import Worker
 
 
 def test_a_timeout_interrupts_each_place(app: Treadle) -> None:
     seen = []
 
-    @app.job(timeout=0.1, max_attempts=1)
+    @app.job(timeout=0.1, retry=Retries(0))
     async def on_the_loop() -> None:
         try:
             await asyncio.sleep(30)
@@ -22,7 +23,7 @@ def test_a_timeout_interrupts_each_place(app: Treadle) -> None:
             seen.append("loop")
             raise
 
-    @app.job(timeout=0.1, max_attempts=1)
+    @app.job(timeout=0.1, retry=Retries(0))
     def on_a_thread(job: Job) -> None:
         try:
             while True:
@@ -45,7 +46,7 @@ def test_a_timeout_interrupts_each_place(app: Treadle) -> None:
 def test_a_thread_past_its_deadline_is_given_up(app: Treadle) -> None:
     release = threading.Event()
 
-    @app.job(timeout=0.1, deadline=0.2, max_attempts=1)
+    @app.job(timeout=(0.1, 0.2), retry=Retries(0))
     def deaf() -> None:
         release.wait(30)
 
@@ -68,7 +69,7 @@ def test_a_thread_past_its_deadline_has_no_second_outcome(app: Treadle) -> None:
     lost: list[events.Event] = []
     app.on(events.LeaseWasLost)(lost.append)
 
-    @app.job(timeout=0.05, deadline=0.1, max_attempts=1)
+    @app.job(timeout=(0.05, 0.1), retry=Retries(0))
     def deaf() -> None:
         over.wait(30)
 
@@ -86,11 +87,11 @@ def test_a_thread_past_its_deadline_has_no_second_outcome(app: Treadle) -> None:
 def test_a_deadline_without_a_timeout(app: Treadle) -> None:
     over = threading.Event()
 
-    @app.job(deadline=0.2, max_attempts=1)
+    @app.job(timeout=(None, 0.2), retry=Retries(0))
     async def sleepy() -> None:
         await asyncio.sleep(30)
 
-    @app.job(deadline=0.2, max_attempts=1)
+    @app.job(timeout=(None, 0.2), retry=Retries(0))
     def deaf() -> None:
         over.wait(30)
 
@@ -110,11 +111,11 @@ def test_a_handler_that_stops_at_its_deadline_is_not_given_up(app: Treadle, monk
     lost: list[events.Event] = []
     app.on(events.LeaseWasLost)(lost.append)
 
-    @app.job(deadline=0.2, max_attempts=1)
+    @app.job(timeout=(None, 0.2), retry=Retries(0))
     async def sleepy() -> None:
         await asyncio.sleep(60)
 
-    @app.job(deadline=0.2, max_attempts=1)
+    @app.job(timeout=(None, 0.2), retry=Retries(0))
     def tidy(job: Job) -> str:
         while not job.cancelled:
             time.sleep(0.01)
@@ -137,7 +138,7 @@ def test_a_thread_that_was_given_up_is_not_waited_for(app: Treadle) -> None:
     """A worker that stops waits for the other jobs only."""
     over, began, done = threading.Event(), threading.Event(), threading.Event()
 
-    @app.job(deadline=0.1, timeout=0.05, max_attempts=1)
+    @app.job(timeout=(0.05, 0.1), retry=Retries(0))
     def deaf() -> None:
         over.wait(60)
 
@@ -167,7 +168,7 @@ def test_a_job_does_not_run_again_beside_a_thread_of_it_that_still_runs(app: Tre
     at_once, most, ended = 0, 0, threading.Event()
     lock = threading.Lock()
 
-    @app.job(deadline=0.2, timeout=0.1, max_attempts=5, backoff=Backoff(first=0))
+    @app.job(timeout=(0.1, 0.2), retry=Retries(4, backoff=Backoff(first=0)))
     def deaf(job: Job) -> int:
         nonlocal at_once, most
         with lock:

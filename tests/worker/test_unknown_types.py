@@ -6,7 +6,8 @@ import pytest
 
 from tests.support.workers import auntil, run, running_worker
 from treadle import JobQueue, Treadle, events
-from treadle.worker import Worker, unknown_types
+from treadle.worker import unknown_types
+from treadle.worker.worker import Worker
 
 
 def test_a_worker_warns_once_of_each_type_that_nobody_knows(

@@ -13,7 +13,9 @@ from psycopg import Connection
 from tests.conftest import Connect
 from tests.support.workers import auntil, auntil_waiting, one, run
 from treadle import Treadle
-from treadle.worker import Worker, claimer
+from treadle.worker import claimer
+from treadle.worker.decision import State
+from treadle.worker.worker import Worker
 
 
 def test_a_job_for_later_starts_by_a_timer(app: Treadle) -> None:
@@ -79,13 +81,13 @@ def test_a_job_whose_commit_takes_long_is_found(
     """It sent no notification, and is not yet visible when the first check after the one before is made."""
     monkeypatch.setattr(claimer, "RECHECK_SECONDS", (0.1, 5.0))
     searches: list[float | None] = []
-    wait_for_jobs = claimer.Claimer._wait_for_jobs
+    checked = State.checked
 
-    def counted(self: claimer.Claimer, next_due: float | None) -> float:
+    def counted(self: State, next_due: float | None) -> None:
         searches.append(next_due)
-        return wait_for_jobs(self, next_due)
+        checked(self, next_due)
 
-    monkeypatch.setattr(claimer.Claimer, "_wait_for_jobs", counted)
+    monkeypatch.setattr(State, "checked", counted)
 
     @app.job
     async def hello() -> None: ...

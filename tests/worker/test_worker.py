@@ -13,7 +13,8 @@ from tests.support.workers import auntil, run
 from treadle import InvalidArgument, JobQueue, Treadle
 from treadle.db.query import Query
 from treadle.db.reconnecting import ReconnectingConnection
-from treadle.worker import Worker, WorkerOptions
+from treadle.worker.options import WorkerOptions
+from treadle.worker.worker import Worker
 
 
 def test_job_types_that_are_not_known_here_are_left_alone(app: Treadle, queue: JobQueue) -> None:

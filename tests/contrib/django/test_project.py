@@ -117,7 +117,7 @@ def test_mistakes_in_the_settings_are_told_by_check(project: Project, settings: 
 
 
 def test_the_settings_are_those_of_the_application(project: Project) -> None:
-    show = "from treadle.contrib.django import app; print(app.payload_limit, sorted(app.keep.values(), key=str))"
+    show = "from treadle.contrib.django import app; print(app.payload_limit, app.workload.keep)"
     settings = {"PAYLOAD_LIMIT": 1000, "KEEP": {"completed": "1h", "failed": "2h", "cancelled": "3h"}}
     printed = project.manage("shell", "-v", "0", "-c", show, PROJECT_TREADLE=json.dumps(settings))
     assert printed.startswith("1000 ")

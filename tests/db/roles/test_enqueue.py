@@ -9,15 +9,15 @@ from psycopg import Connection
 
 from tests.support.roles import Roles
 from tests.support.workers import count, one
-from treadle import JobQueue, NotAllowed, Treadle
+from treadle import JobQueue, NotAllowed, Once, Retries, Treadle
 
 
 def test_the_enqueue_role_can_use_every_way_to_enqueue(roles: Roles, owner: Connection[Any]) -> None:
     with JobQueue(roles.url_of("enqueue")) as queue:
-        plain = queue.enqueue("a", {"n": 1}, priority=150, queue="mail", max_attempts=5)
+        plain = queue.enqueue("a", {"n": 1}, priority=150, queue="mail", retry=Retries(4))
         queue.enqueue("a", {}, delay="1h")
-        first = queue.enqueue("a", {}, unique="user:7")
-        assert queue.enqueue("a", {}, unique="user:7") == first
+        first = queue.enqueue("a", {}, unique=Once(key="user:7"))
+        assert queue.enqueue("a", {}, unique=Once(key="user:7")) == first
         assert len(queue.enqueue_many("a", [{"n": n} for n in range(100)])) == 100
         ordered = [queue.enqueue("keyed", {}, key="k") for _ in range(3)]
     assert count(owner) == 1 + 1 + 1 + 100 + 3
@@ -32,7 +32,7 @@ def test_the_enqueue_role_can_use_every_way_to_enqueue(roles: Roles, owner: Conn
 def test_the_enqueue_role_can_enqueue_asynchronously(roles: Roles, owner: Connection[Any]) -> None:
     async def enqueue() -> None:
         async with JobQueue(roles.url_of("enqueue")) as queue:
-            await queue.aenqueue("a", {}, key="k", unique="u")
+            await queue.aenqueue("a", {}, key="k", unique=Once(key="u"))
             await queue.aenqueue_many("a", [{}] * 10)
 
     asyncio.run(enqueue())
@@ -93,7 +93,7 @@ def test_an_application_with_the_enqueue_role_can_only_enqueue(roles: Roles, own
     def welcome(user: int) -> None: ...
 
     handle = welcome.enqueue(user=7)
-    welcome.using(key="user:7", unique="user:7", delay="10m").enqueue(user=7)
+    welcome.using(key="user:7", unique=Once(key="user:7"), delay="10m").enqueue(user=7)
     welcome.enqueue_many({"user": n} for n in range(10))
     with pytest.raises(NotAllowed, match="permission denied for table jobs"):
         handle.status()

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.commands import run_treadle
 from tests.support.roles import Roles
-from treadle import JobQueue, Treadle
+from treadle import JobQueue, Retries, Treadle
 from treadle.db.database import Database
 from treadle.db.queries import listing as listing_queries
 from treadle.operations.bulk import Change, count
@@ -36,7 +36,7 @@ def found(roles: Roles, role: str, **filters: Any) -> int:
 @pytest.mark.parametrize("status", ["pending", "failed", None])
 def test_a_viewer_lists_jobs_but_cannot_search_payloads(roles: Roles, status: str | None) -> None:
     with JobQueue(roles.url, "owner") as queue:
-        queue.enqueue_many("a", [{"name": "secret"}] * 3, max_attempts=1)
+        queue.enqueue_many("a", [{"name": "secret"}] * 3, retry=Retries(0))
         if status == "failed":
             for job in queue.claim(["a"]):
                 queue.fail(job, "out of paper")

@@ -10,8 +10,8 @@ from psycopg import Connection
 
 from tests.support.roles import Roles
 from tests.support.workers import count, one, run, until, worker_process
-from treadle import Backoff, Handle, Job, JobQueue, Status, Stored, Treadle
-from treadle.worker import Worker
+from treadle import Backoff, Handle, Job, JobQueue, Retries, Status, Stored, Treadle
+from treadle.worker.worker import Worker
 
 
 def test_the_worker_role_can_do_everything_that_workers_do(roles: Roles, owner: Connection[Any]) -> None:
@@ -20,7 +20,7 @@ def test_the_worker_role_can_do_everything_that_workers_do(roles: Roles, owner: 
     owner.execute(f"grant insert on public.orders to {roles.prefix}_user_worker")
     log = logging.getLogger("shop")
 
-    @app.job(max_attempts=3, backoff=Backoff(first=0))
+    @app.job(retry=Retries(2, backoff=Backoff(first=0)))
     def everything(job: Job, picture: Stored) -> Stored:
         with job.stage("counting"):
             for n in job.track(range(10)):
@@ -40,7 +40,7 @@ def test_the_worker_role_can_do_everything_that_workers_do(roles: Roles, owner: 
             follow.using(connection=transaction).enqueue()
             job.complete()
 
-    @app.job(max_attempts=1)
+    @app.job(retry=Retries(0))
     async def follow() -> None:
         raise RuntimeError("as planned")
 

@@ -5,12 +5,12 @@ import asyncio
 from sqlalchemy import update
 
 from shop.database import Order, sessions
-from treadle import Job, Treadle
+from treadle import Job, Retries, Treadle
 
 app = Treadle()
 
 
-@app.job(max_attempts=3)
+@app.job(retry=Retries(2))
 async def pack(order: int, boxes: int, job: Job) -> str:
     for box in job.track(range(1, boxes + 1), stage="packing"):
         async with sessions.begin() as session:
@@ -20,7 +20,7 @@ async def pack(order: int, boxes: int, job: Job) -> str:
     return f"order {order} is on its way"
 
 
-@app.job(max_attempts=1)
+@app.job(retry=Retries(0))
 async def take_stock(job: Job) -> int:
     """Takes long, and goes on where it was interrupted."""
     first = job.checkpoint or 0

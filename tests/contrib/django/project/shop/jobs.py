@@ -6,7 +6,7 @@ from asgiref.sync import sync_to_async
 from django.db import connection
 
 from shop.models import Order
-from treadle import Job, JobGroup
+from treadle import Job, JobGroup, Retries
 from treadle.contrib.django import job
 
 more = JobGroup()
@@ -56,7 +56,7 @@ def save_in_a_transaction(order: int, job: Job) -> None:
             raise ValueError("the first attempt fails")
 
 
-@job(max_attempts=1)
+@job(retry=Retries(0))
 def leave_a_block_open(order: int) -> None:
     from django.db import transaction
 

@@ -9,7 +9,7 @@ from django.test import TestCase, TransactionTestCase
 
 from shop.jobs import apay, count, pay, save_in_a_transaction
 from shop.models import Order
-from treadle import JobNotFound, Status, Workflow
+from treadle import Cron, JobNotFound, Status, Workflow
 from treadle.contrib.django import app
 from treadle.contrib.django.models import Job
 
@@ -60,9 +60,9 @@ class InATestCase(TestCase):
 
     def test_schedules_pauses_and_stored_content_are_rolled_back(self):
         with self.assertRaises(Failure):
-            fail_after(lambda: app.schedules.add("nightly", "0 3 * * *", count))
+            fail_after(lambda: app.schedules.add("nightly", Cron("0 3 * * *"), count))
         self.assertEqual(app.schedules(), [])
-        app.schedules.add("nightly", "0 3 * * *", count)
+        app.schedules.add("nightly", Cron("0 3 * * *"), count)
         self.assertEqual(app.read(app.store(b"content")), b"content")
 
     async def test_aenqueue_uses_the_connection_of_the_async_orm(self):

@@ -146,7 +146,7 @@ class Running(TransactionTestCase):
             self.assertEqual(sent, expected)
 
     def test_a_task_that_fails(self):
-        """TASKS has `max_attempts` = 2: it is tried again, and the end is told once."""
+        """TASKS has Retries(1): it is tried again, and the end is told once."""
         heard = hear(self, task_finished)
         failed, recovered = tasks.fail.enqueue("no"), tasks.fail_once.enqueue()
         unsuitable = tasks.return_a_function.enqueue()

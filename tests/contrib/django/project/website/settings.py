@@ -3,7 +3,7 @@ import os
 
 from psycopg.conninfo import conninfo_to_dict
 
-from treadle import Backoff
+from treadle import Backoff, Retries
 
 parts = conninfo_to_dict(os.environ["PROJECT_DATABASE"])
 DATABASES = {
@@ -53,7 +53,7 @@ TASKS = {
     "default": {
         "BACKEND": "treadle.contrib.django.TreadleBackend",
         "QUEUES": ["default", "mail"],
-        "OPTIONS": {"max_attempts": 2, "backoff": Backoff(first="10ms"), "give_up_on": LookupError},
+        "OPTIONS": {"retry": Retries(1, backoff=Backoff(first="10ms"), give_up_on=LookupError)},
     },
     "apart": {"BACKEND": "treadle.contrib.django.TreadleBackend", "OPTIONS": {"process": True}},
     "other": {"BACKEND": "django.tasks.backends.dummy.DummyBackend"},

@@ -15,7 +15,8 @@ from typing import Any
 
 import psycopg
 
-from treadle import Backoff, Handle, Job, Priority, Treadle
+from treadle import Backoff, Connections, Cron, Debounce, Every, Fairness, Handle, Job, JobQueue, Limit, MaxPending
+from treadle import Once, Priority, Rate, Retries, Store, Throttle, Treadle
 
 app = Treadle()
 """
@@ -35,11 +36,11 @@ async def awaited(user_id: int) -> list[int]:
 def first(job: Job, user_id: int) -> float:
     return 1.0
 
-@app.job(name="first", priority=Priority.BACKFILL, queue="mail", max_attempts=5, timeout="5m", deadline=600)
+@app.job(name="first", priority=Priority.BACKFILL, queue="mail", retry=Retries(4), timeout=("5m", 600))
 async def awaited_first(job: Job, user_id: int) -> bytes:
     return b""
 
-@app.job(backoff=Backoff(first="2s", factor=3, limit="1h"), retry_on=OSError, give_up_on=(KeyError, ValueError))
+@app.job(retry=Retries(on=OSError, give_up_on=(KeyError, ValueError), backoff=Backoff(first="2s", factor=3)))
 def optional(user_id: int, job: Job | None = None) -> bool:
     return True
 
@@ -104,13 +105,13 @@ async def enqueue() -> None:
 
 # Results
 
-reveal_type(plain.enqueue(7))  # expect-type: treadle.app.handle.Handle[str]
+reveal_type(plain.enqueue(7))  # expect-type: treadle.jobs.handle.Handle[str]
 reveal_type(plain.enqueue(7).result())  # expect-type: str
 reveal_type(awaited.enqueue(7).result(timeout="1m"))  # expect-type: list[int]
 reveal_type(first.enqueue(7).result(timeout=60))  # expect-type: float
 reveal_type(awaited_first.enqueue(7).result())  # expect-type: bytes
 reveal_type(optional.using(priority=3).enqueue(7).result())  # expect-type: bool
-reveal_type(awaited_optional.enqueue(7))  # expect-type: treadle.app.handle.Handle[None]
+reveal_type(awaited_optional.enqueue(7))  # expect-type: treadle.jobs.handle.Handle[None]
 reveal_type(open_ended.enqueue(7, a=1).result())  # expect-type: dict[str, int]
 reveal_type(first.enqueue_many([{}])[0].result())  # expect-type: float
 
@@ -118,7 +119,7 @@ async def results() -> None:
     reveal_type(await plain.enqueue(7).aresult())  # expect-type: str
     reveal_type(await (await awaited.aenqueue(7)).aresult("1m"))  # expect-type: list[int]
     reveal_type(await (await first.using(delay=1).aenqueue(7)).aresult())  # expect-type: float
-    reveal_type((await awaited.aenqueue_many([{}]))[0])  # expect-type: treadle.app.handle.Handle[list[int]]
+    reveal_type((await awaited.aenqueue_many([{}]))[0])  # expect-type: treadle.jobs.handle.Handle[list[int]]
 
 def send(handle: Handle[int]) -> None: ...
 send(plain.enqueue(7))  # expect-error: arg-type
@@ -146,7 +147,7 @@ async def acall(job: Job) -> None:
 
 def use(connection: psycopg.Connection[Any], aconnection: psycopg.AsyncConnection[Any]) -> None:
     plain.using(connection=connection).enqueue(7)
-    awaited.using(connection=aconnection, key="k", queue="mail", max_attempts=2).enqueue(7)
+    awaited.using(connection=aconnection, key="k", queue="mail", retry=Retries(1), unique=Once("user_id")).enqueue(7)
 plain.using(colour="red")  # expect-error: call-arg
 plain.using(priority="high")  # expect-error: arg-type
 plain.using(delay=[])  # expect-error: arg-type
@@ -154,8 +155,22 @@ plain.using(key=7)  # expect-error: arg-type
 plain.using(priority=1).using(colour="red")  # expect-error: call-arg
 app.job(colour="red")  # expect-error: call-overload
 app.job(priority="high")  # expect-error: call-overload
-app.job(backoff="1s")  # expect-error: call-overload
-app.job(retry_on="OSError")  # expect-error: arg-type
+app.job(retry=3)  # expect-error: call-overload
+app.job(unique=True)  # expect-error: call-overload
+app.job(schedule=Every("90s"), limits=[Limit(3, per="tenant"), Rate(10, "1s"), MaxPending(100)], unique=None)
+app.job(schedule="@hourly")  # expect-error: call-overload
+app.schedule("nightly", Cron("0 3 * * *", timezone="Europe/Oslo"), awaited, {"user_id": 7}, queue="mail")
+app.schedule("nightly", Cron("0 3 * * *"), awaited, timezone="Europe/Oslo")  # expect-error: call-arg
+Cron("0 3 * * *", timezon="Europe/Oslo")  # expect-error: call-arg
+Once("user", per="1h").arguments
+Once(7)  # expect-error: arg-type
+Debounce("30s", "user", at_most="5m")
+Throttle(1, "5m", "user", on_conflict="replace")  # expect-error: arg-type
+Retries(5, on="OSError")  # expect-error: arg-type
+Treadle(pool_size=3)  # expect-error: call-arg
+Treadle(connections=Connections(pool_size=3), fairness=Fairness(aging="1h"), store=Store(limit="1GB"))
+JobQueue(pool_size=3)  # expect-error: call-arg
+app.complete  # expect-error: attr-defined
 app.job(7)  # expect-error: call-overload
 app.worker(colour="red")  # expect-error: call-arg
 """

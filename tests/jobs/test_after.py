@@ -9,8 +9,22 @@ import pytest
 from pydantic import BaseModel
 
 from tests.support.workers import drain
-from treadle import InvalidArgument, InvalidPayload, Job, JobCancelled, JobFailed, Limit, Status, Treadle, ok_to_fail
-from treadle.app.outputs import fits
+from treadle import (
+    InvalidArgument,
+    InvalidPayload,
+    Job,
+    JobCancelled,
+    JobFailed,
+    Limit,
+    Once,
+    Retries,
+    Status,
+    Treadle,
+    Workflow,
+    if_failed,
+    ok_to_fail,
+)
+from treadle.jobs.outputs import fits
 
 
 class Receipt(BaseModel):
@@ -50,7 +64,7 @@ def jobs(app: Treadle) -> dict[str, Any]:
 
 def test_the_result_of_one_job_is_an_argument_of_another(shop: Treadle) -> None:
     j = jobs(shop)
-    pay = j["pay"].using(max_attempts=1).enqueue(order=7)
+    pay = j["pay"].using(retry=Retries(0)).enqueue(order=7)
     weigh = j["weigh"].enqueue(order=7)
     ship = j["ship"].enqueue(pay.output, weight=weigh.output, note="!")
     drain(shop)
@@ -67,7 +81,7 @@ def test_results_of_several_jobs_are_a_list(shop: Treadle) -> None:
 
 def test_what_comes_after_a_failure_is_cancelled(shop: Treadle) -> None:
     j = jobs(shop)
-    pay = j["pay"].using(max_attempts=1).enqueue(order=-1)
+    pay = j["pay"].using(retry=Retries(0)).enqueue(order=-1)
     ship = j["ship"].enqueue(receipt=pay.output)
     tidy = j["tidy_up"].using(after=[ok_to_fail(ship)]).enqueue()
     drain(shop)
@@ -103,7 +117,7 @@ def test_an_argument_that_does_not_fit_is_refused_when_it_is_enqueued(shop: Trea
 
 
 def test_a_limit_needs_its_argument_at_once(app: Treadle) -> None:
-    @app.job(limit=Limit(1, per="tenant"))
+    @app.job(limits=Limit(1, per="tenant"))
     async def sync(tenant: str) -> str:
         return tenant
 
@@ -112,14 +126,14 @@ def test_a_limit_needs_its_argument_at_once(app: Treadle) -> None:
         sync.enqueue(first.output)
 
 
-@pytest.mark.parametrize("unique", [True, ["receipt"]])
+@pytest.mark.parametrize("unique", [Once(), Once("receipt")])
 def test_a_unique_job_needs_its_arguments_at_once(shop: Treadle, unique: Any) -> None:
     j = jobs(shop)
     pay = j["pay"].enqueue(order=7)
     with pytest.raises(InvalidArgument, match="receipt is the result of another job, but unique needs its value"):
         j["ship"].using(unique=unique).enqueue(receipt=pay.output)
-    assert j["ship"].using(unique=["note"]).enqueue(receipt=pay.output, note="!").is_new
-    assert not j["ship"].using(unique=["note"]).enqueue(receipt=pay.output, note="!").is_new
+    assert j["ship"].using(unique=Once("note")).enqueue(receipt=pay.output, note="!").is_new
+    assert not j["ship"].using(unique=Once("note")).enqueue(receipt=pay.output, note="!").is_new
 
 
 def test_many_jobs_cannot_take_results(shop: Treadle) -> None:
@@ -177,3 +191,18 @@ class Subclass(Receipt): ...
 )
 def test_which_results_fit(given: Any, wanted: Any, expected: bool) -> None:
     assert fits(given, wanted) == expected
+
+
+def test_of_several_conditions_for_one_job_the_strictest_holds(shop: Treadle) -> None:
+    j = jobs(shop)
+    pay = j["pay"].using(retry=Retries(0)).enqueue(order=-1)
+    both = [j["tidy_up"].using(after=after).enqueue() for after in ([pay, ok_to_fail(pay)], [ok_to_fail(pay), pay])]
+    flow = Workflow("order")
+    step = flow.add(j["pay"].using(retry=Retries(0)).call(order=-1))
+    tidy = flow.add(j["tidy_up"].call(), after=[ok_to_fail(step), step], name="tidy")
+    made = flow.enqueue()
+    drain(shop)
+    assert [each.status() for each in both] == [Status.CANCELLED] * 2
+    assert {each.name: each.status for each in made.jobs()}[tidy.name] == Status.CANCELLED
+    with pytest.raises(InvalidArgument, match="cannot be used with another way to wait for it"):
+        j["tidy_up"].using(after=[pay, if_failed(pay)]).enqueue()

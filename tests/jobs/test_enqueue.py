@@ -9,22 +9,14 @@ import psycopg
 import pytest
 
 from tests.support.apps import count_pending, run
-from treadle import (
-    InvalidArgument,
-    InvalidPayload,
-    JobNotFound,
-    JobQueue,
-    Priority,
-    Status,
-    Treadle,
-)
+from treadle import InvalidArgument, InvalidPayload, JobNotFound, JobQueue, Priority, Retries, Status, Treadle
 
 
 def test_the_defaults_of_the_decorator_reach_the_row(app: Treadle) -> None:
     @app.job
     def plain() -> None: ...
 
-    @app.job(name="imports", priority=Priority.BACKFILL, queue="slow", max_attempts=5)
+    @app.job(name="imports", priority=Priority.BACKFILL, queue="slow", retry=Retries(4))
     def import_rows() -> None: ...
 
     row = plain.enqueue().job()
@@ -35,14 +27,14 @@ def test_the_defaults_of_the_decorator_reach_the_row(app: Treadle) -> None:
 
 
 def test_using_sets_options_for_one_job(app: Treadle) -> None:
-    @app.job(priority=5, max_attempts=2)
+    @app.job(priority=5, retry=Retries(1))
     def welcome(user_id: int) -> None: ...
 
     moment = datetime(2100, 1, 1, tzinfo=UTC)
     row = welcome.using(priority=Priority.EXPLICIT, queue="mail", run_at=moment, key="user:7").enqueue(7).job()
     assert (row.priority, row.queue, row.run_at, row.key) == (150, "mail", moment, "user:7")
     assert row.max_attempts == 2
-    row = welcome.using(delay="10m", priority=1).using(priority=2, max_attempts=9).enqueue(7).job()
+    row = welcome.using(delay="10m", priority=1).using(priority=2, retry=Retries(8)).enqueue(7).job()
     assert (row.priority, row.max_attempts) == (2, 9)
     assert timedelta(minutes=9) < row.run_at - row.created_at <= timedelta(minutes=10)
     row = welcome.enqueue(7).job()
@@ -57,13 +49,13 @@ def test_invalid_options_are_refused_at_enqueue(app: Treadle, queue: JobQueue) -
     moment = datetime(2100, 1, 1, tzinfo=UTC)
     wrong: list[tuple[dict[str, Any], type[Exception], str]] = [
         ({"priority": "high"}, InvalidArgument, "priority must be an integer"),
-        ({"max_attempts": 0}, InvalidArgument, "max_attempts must be an integer from 1"),
+        ({"retry": Retries(1, on=OSError)}, InvalidArgument, "for one job, retry can only say how often"),
         ({"delay": "soon"}, InvalidArgument, "delay must be a duration such as"),
         ({"delay": 1, "run_at": moment}, InvalidArgument, "either run_at or delay, not both"),
         ({"queue": ""}, InvalidArgument, "queue must be a string of 1 to 50 characters"),
         ({"key": "k" * 201}, InvalidArgument, "key must be a string of 1 to 200 characters"),
         ({"connection": 7}, InvalidArgument, "or Django, got int"),
-        ({"colour": "red"}, TypeError, "unexpected keyword argument 'colour'"),
+        ({"colour": "red"}, InvalidArgument, r"using\(\) has no option 'colour'"),
     ]
     for options, kind, problem in wrong:
         with pytest.raises(kind, match=problem):

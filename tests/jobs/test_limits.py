@@ -10,7 +10,7 @@ import pytest
 from psycopg import Connection
 
 from tests.support.workers import drain, running_worker
-from treadle import InvalidArgument, Limit, Rate, RateLimited, Treadle
+from treadle import InvalidArgument, Limit, Once, Rate, RateLimited, Treadle
 
 
 def partition_of(connection: Connection[Any]) -> object:
@@ -22,10 +22,9 @@ def partition_of(connection: Connection[Any]) -> object:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"limit": 3}, "limit must be a Limit"),
-        ({"limit": Rate(1, "1s")}, "limit must be a Limit"),
-        ({"rate": [Limit(1)]}, "rate must be a Rate"),
-        ({"limit": [Limit(1), Limit(2)]}, "two limits have the name 'sync'"),
+        ({"limits": 3}, "limits must be Limit"),
+        ({"limits": [Limit(1), 3]}, "limits must be Limit"),
+        ({"limits": [Limit(1), Limit(2)]}, "two limits have the name 'sync'"),
         ({"fair_by": ""}, "per must be a string"),
         ({"weight": 0}, "weight must be an integer from 1"),
     ],
@@ -49,14 +48,14 @@ def test_bad_values_are_refused() -> None:
 
 
 def test_the_partition_has_the_values_of_the_arguments(app: Treadle, connection: Connection[Any]) -> None:
-    @app.job(limit=[Limit(3, per="tenant"), Limit(1, per="account")], rate=Rate(5, "1s", per="tenant"))
+    @app.job(limits=[Limit(3, per="tenant"), Limit(1, per="account"), Rate(5, "1s", per="tenant")])
     def sync(tenant: str, account: int = 7) -> None: ...
 
     sync.enqueue("acme")
     assert partition_of(connection) == {"tenant": "acme", "account": "7"}
     sync.enqueue_many([{"tenant": "globex", "account": 8}])
     assert partition_of(connection) == {"tenant": "globex", "account": "8"}
-    sync.using(partition={"tenant": "other"}, weight=2, unique=True).enqueue("acme")
+    sync.using(partition={"tenant": "other"}, weight=2, unique=Once()).enqueue("acme")
     assert partition_of(connection) == {"tenant": "other", "account": "7"}
 
 
@@ -64,7 +63,7 @@ def test_the_partition_by_a_function_or_given(app: Treadle, connection: Connecti
     def region(tenant: str) -> str:
         return tenant[:2]
 
-    @app.job(limit=[Limit(3, per=region), Limit(2, per="plan", name="plan")])
+    @app.job(limits=[Limit(3, per=region), Limit(2, per="plan", name="plan")])
     def sync(tenant: str) -> None: ...
 
     with pytest.raises(InvalidArgument, match=r"per 'plan'.*using\(partition="):
@@ -75,7 +74,7 @@ def test_the_partition_by_a_function_or_given(app: Treadle, connection: Connecti
 
 @pytest.mark.parametrize("value", ["null", None, "", 7, True, 1e22, 1.5, 1e-7, ["é"]])
 def test_sql_and_python_give_a_value_the_same_key(app: Treadle, connection: Connection[Any], value: Any) -> None:
-    @app.job(limit=Limit(1, per="tenant"))
+    @app.job(limits=Limit(1, per="tenant"))
     def sync(tenant: Any) -> None: ...
 
     drain(app)  # which declares the limit
@@ -87,29 +86,29 @@ def test_sql_and_python_give_a_value_the_same_key(app: Treadle, connection: Conn
 
 
 def test_a_replaced_job_has_the_values_of_its_new_arguments(app: Treadle, connection: Connection[Any]) -> None:
-    @app.job(limit=[Limit(3, per="tenant"), Limit(5, per=lambda tenant, **_: tenant[0])], unique="once")
+    @app.job(limits=[Limit(3, per="tenant"), Limit(5, per=lambda tenant, **_: tenant[0])], unique=Once(key="once"))
     def sync(tenant: str) -> None: ...
 
     handle = sync.enqueue("acme")
     assert partition_of(connection) == {"tenant": "acme", "key": "a"}
     drain(app)
     handle = sync.enqueue("acme")
-    assert sync.using(on_conflict="replace").enqueue("globex").id == handle.id
+    assert sync.using(unique=Once(key="once", on_conflict="replace")).enqueue("globex").id == handle.id
     assert partition_of(connection) == {"tenant": "globex", "key": "g"}
     drain(app)
     assert handle.job().status == "completed"
 
 
 def test_two_types_share_a_limit_by_its_name(app: Treadle) -> None:
-    @app.job(limit=Limit(2, name="crm"))
+    @app.job(limits=Limit(2, name="crm"))
     def pull() -> None: ...
 
     with pytest.raises(InvalidArgument, match="declared twice"):
 
-        @app.job(limit=Limit(3, name="crm"))
+        @app.job(limits=Limit(3, name="crm"))
         def other() -> None: ...
 
-    @app.job(limit=Limit(2, name="crm"))
+    @app.job(limits=Limit(2, name="crm"))
     def push() -> None: ...
 
     ((limit, targets),) = app.declared_limits().limits
@@ -119,7 +118,7 @@ def test_two_types_share_a_limit_by_its_name(app: Treadle) -> None:
 def test_a_worker_runs_no_more_than_the_limit_at_once(app: Treadle) -> None:
     running, most, done = 0, 0, []
 
-    @app.job(limit=Limit(3))
+    @app.job(limits=Limit(3))
     async def sync(nth: int) -> None:
         nonlocal running, most
         running += 1
@@ -136,7 +135,7 @@ def test_a_worker_runs_no_more_than_the_limit_at_once(app: Treadle) -> None:
 def test_a_freed_slot_wakes_the_worker(app: Treadle) -> None:
     starts: list[float] = []
 
-    @app.job(limit=Limit(1))
+    @app.job(limits=Limit(1))
     async def sync() -> None:
         starts.append(time.monotonic())
         await asyncio.sleep(0.05)
@@ -150,7 +149,7 @@ def test_a_freed_slot_wakes_the_worker(app: Treadle) -> None:
 def test_the_whole_limit_waits_after_rate_limited(app: Treadle) -> None:
     starts: list[tuple[str, float]] = []
 
-    @app.job(rate=Rate(100, "1s", per="tenant"))
+    @app.job(limits=Rate(100, "1s", per="tenant"))
     async def sync(tenant: str) -> None:
         starts.append((tenant, time.monotonic()))
         if tenant == "acme" and len([each for each in starts if each[0] == "acme"]) == 1:

@@ -6,8 +6,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.app.test_workflow_maps import listing
-from tests.app.test_workflows import Shop
+from tests.jobs.test_workflow_maps import listing
+from tests.jobs.test_workflows import Shop
 from treadle import (
     InvalidArgument,
     Job,

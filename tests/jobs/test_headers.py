@@ -10,8 +10,8 @@ import pytest
 from psycopg import Connection
 
 from tests.support.workers import SOON, auntil, run
-from treadle import EnqueueCall, InvalidArgument, InvalidPayload, Job, Stored, Treadle, Workflow
-from treadle.worker import Worker
+from treadle import EnqueueCall, InvalidArgument, InvalidPayload, Job, Once, Retries, Stored, Treadle, Workflow
+from treadle.worker.worker import Worker
 
 
 def headers_of(connection: Connection[Any], *types: str) -> list[Any]:
@@ -34,7 +34,7 @@ def add_trace(app: Treadle) -> list[EnqueueCall]:
 
 
 def test_headers_reach_the_handler_and_its_retries(app: Treadle) -> None:
-    @app.job(max_attempts=2, backoff=SOON)
+    @app.job(retry=Retries(1, backoff=SOON))
     async def show(job: Job) -> dict[str, str]:
         if job.attempt == 1:
             raise ValueError("again")
@@ -60,7 +60,7 @@ def test_a_middleware_adds_headers_to_every_kind_of_enqueue(app: Treadle, connec
     one = show.enqueue()
     show.using(headers={"trace": "mine", "tenant": "acme"}).enqueue()
     several = show.enqueue_many([{"n": 1}, {"n": 2}])
-    show.using(unique=True, expires="1h").enqueue(n=3)
+    show.using(unique=Once(), expires="1h").enqueue(n=3)
     asyncio.run(_enqueue_async(show))
     assert headers_of(connection) == [
         {"trace": "0"},
@@ -102,7 +102,7 @@ def test_a_middleware_adds_headers_to_all_jobs_of_a_workflow(app: Treadle, conne
     seen = add_trace(app)
     flow = Workflow("numbers", on_complete=told.call())
     first = flow.add(numbers.call(), undo=undone.call())
-    flow.map(show.using(max_attempts=1, headers={"tenant": "acme"}).call(), first.output)
+    flow.map(show.using(retry=Retries(0), headers={"tenant": "acme"}).call(), first.output)
     handle = flow.enqueue()
     ended = "select count(*) from jobs where job_type <> 'workflow' and finished_at is not null"
 
@@ -161,7 +161,7 @@ def test_a_replaced_payload_brings_its_own_headers(app: Treadle, connection: Con
     @app.job
     def show(n: int) -> None: ...
 
-    unique = show.using(unique="only", on_conflict="replace")
+    unique = show.using(unique=Once(key="only", on_conflict="replace"))
     unique.using(headers={"trace": "1"}).enqueue(n=1)
     unique.using(headers={"trace": "2"}).enqueue(n=2)
     assert headers_of(connection) == [{"trace": "2"}]

@@ -23,12 +23,13 @@ from treadle import (
     JobFailed,
     JobNotFound,
     JobQueue,
+    Retries,
     Status,
     Treadle,
     TreadleError,
     migrate,
 )
-from treadle.app.function import Enqueuer
+from treadle.jobs.function import Enqueuer
 from treadle.watching import watch
 
 NOWHERE = "postgresql://ada:secret@127.0.0.1:1/app"
@@ -237,7 +238,7 @@ def test_a_waiting_async_caller_is_notified_by_a_worker(
 ) -> None:
     monkeypatch.setattr(watch, "POLL_SECONDS", 60.0)
 
-    @app.job(max_attempts=1)
+    @app.job(retry=Retries(0))
     async def count(fails: bool) -> int:
         await asyncio.sleep(0.3)
         if fails:
@@ -264,7 +265,7 @@ def start_listener(app: Treadle, queue: JobQueue) -> None:
 
 
 def test_a_result_waits_until_a_retried_job_has_finished(app: Treadle, queue: JobQueue) -> None:
-    @app.job(max_attempts=2)
+    @app.job(retry=Retries(1))
     def count() -> int:
         return 0
 

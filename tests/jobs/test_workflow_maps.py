@@ -5,16 +5,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.app.test_workflows import Shop
-from treadle import (
-    InvalidArgument,
-    InvalidPayload,
-    JobFailed,
-    Limit,
-    Status,
-    Treadle,
-    Workflow,
-)
+from tests.jobs.test_workflows import Shop
+from treadle import InvalidArgument, InvalidPayload, JobFailed, Limit, MaxPending, Status, Treadle, Workflow
 
 
 @pytest.fixture
@@ -94,7 +86,7 @@ def test_an_element_that_fails(shop: Shop) -> None:
 
 
 def test_maps_that_are_refused(app: Treadle, shop: Shop) -> None:
-    @app.job(limit=Limit(1, per="n"))
+    @app.job(limits=Limit(1, per="n"))
     async def limited(n: int) -> None: ...
 
     flow = Workflow()
@@ -116,7 +108,7 @@ def test_maps_that_are_refused(app: Treadle, shop: Shop) -> None:
 
 
 def test_a_map_ignores_how_many_may_wait(app: Treadle, shop: Shop) -> None:
-    @app.job(max_pending=2)
+    @app.job(limits=MaxPending(2))
     async def take(n: int) -> int:
         return n
 

@@ -22,12 +22,12 @@ def declare(app: Treadle) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: MaxPending(-1), "max_pending must be an integer"),
+        (lambda: MaxPending(-1), "MaxPending must be an integer"),
         (lambda: MaxPending(1, when_full="explode"), 'when_full must be "refuse" or "drop", got \'explode\''),  # type: ignore[arg-type]
         (lambda: MaxPending(1, wait="soon"), "wait must be a duration such as"),
         (lambda: MaxPending(1, wait="5s", when_full="drop"), "wait cannot be used with when_full"),
-        (lambda: Treadle().job(max_pending="many"), "max_pending must be a MaxPending"),  # type: ignore[arg-type]
-        (lambda: Treadle().job(max_pending=True), "max_pending must be a MaxPending"),
+        (lambda: MaxPending("many"), "MaxPending must be an integer from 0 to 10,000,000, got 'many'"),  # type: ignore[arg-type]
+        (lambda: MaxPending(True), "MaxPending must be an integer"),
         (lambda: Treadle().limit_queue("mail", MaxPending(1, wait="5s")), "wait is for the max_pending of a job"),
     ],
 )
@@ -37,7 +37,7 @@ def test_bad_values_are_refused(make: Callable[[], object], message: str) -> Non
 
 
 def test_it_is_in_force_when_a_worker_has_started(app: Treadle) -> None:
-    @app.job(max_pending=2)
+    @app.job(limits=MaxPending(2))
     def sync() -> None: ...
 
     sync.enqueue_many([{}] * 3)
@@ -48,7 +48,7 @@ def test_it_is_in_force_when_a_worker_has_started(app: Treadle) -> None:
 
 
 def test_it_is_for_each_value_together_with_a_limit(app: Treadle) -> None:
-    @app.job(limit=Limit(1), max_pending=[MaxPending(3), MaxPending(2, per="tenant")])
+    @app.job(limits=[Limit(1), MaxPending(3), MaxPending(2, per="tenant")])
     def sync(tenant: str) -> None: ...
 
     declare(app)
@@ -77,7 +77,7 @@ def test_a_queue_can_have_one(app: Treadle) -> None:
 def test_a_long_list_is_enqueued_as_a_whole_or_not_at_all(app: Treadle, connection: Connection[Any]) -> None:
     """In the caller's transaction, too, which goes on."""
 
-    @app.job(max_pending=9000)
+    @app.job(limits=MaxPending(9000))
     def sync() -> None: ...
 
     declare(app)
@@ -89,7 +89,7 @@ def test_a_long_list_is_enqueued_as_a_whole_or_not_at_all(app: Treadle, connecti
 
 
 def test_jobs_that_are_added_to_a_workflow_count(app: Treadle) -> None:
-    @app.job(max_pending=2)
+    @app.job(limits=MaxPending(2))
     def count(n: int) -> None: ...
 
     declare(app)
@@ -100,7 +100,7 @@ def test_jobs_that_are_added_to_a_workflow_count(app: Treadle) -> None:
 
 
 def test_an_enqueue_waits_until_fewer_jobs_do(app: Treadle) -> None:
-    @app.job(max_pending=MaxPending(1, wait="20s"))
+    @app.job(limits=MaxPending(1, wait="20s"))
     def sync() -> None: ...
 
     declare(app)
@@ -112,7 +112,7 @@ def test_an_enqueue_waits_until_fewer_jobs_do(app: Treadle) -> None:
 
 
 def test_an_enqueue_waits_for_no_longer_than_given(app: Treadle) -> None:
-    @app.job(max_pending=MaxPending(1, wait="0.3s"))
+    @app.job(limits=MaxPending(1, wait="0.3s"))
     def sync() -> None: ...
 
     async def wait() -> None:
@@ -131,7 +131,7 @@ def test_an_enqueue_waits_for_no_longer_than_given(app: Treadle) -> None:
 
 
 def test_a_job_with_stored_content_is_refused_as_well(app: Treadle, connection: Connection[Any]) -> None:
-    @app.job(max_pending=1)
+    @app.job(limits=MaxPending(1))
     def read(what: Stored) -> None: ...
 
     declare(app)

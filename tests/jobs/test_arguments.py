@@ -11,16 +11,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from tests.support.apps import Colour, Opaque, Order, Pair, Point, count_pending, run_jobs
-from treadle import (
-    Handle,
-    InvalidJob,
-    InvalidPayload,
-    Job,
-    JobFailed,
-    JobQueue,
-    Treadle,
-    current_job,
-)
+from treadle import Handle, InvalidJob, InvalidPayload, Job, JobFailed, JobQueue, Retries, Treadle, current_job
 
 NOWHERE = "postgresql://ada:secret@127.0.0.1:1/app"
 
@@ -125,10 +116,10 @@ def test_arguments_round_trip_into_the_handler_and_out_of_it(app: Treadle) -> No
 def test_a_job_whose_payload_no_longer_fits_fails(app: Treadle, queue: JobQueue) -> None:
     """An older version of the program or SQL enqueued it: the payload is checked again when the job runs."""
 
-    @app.job(max_attempts=1)
+    @app.job(retry=Retries(0))
     def welcome(user_id: int) -> None: ...
 
-    handle = app.handle(queue.enqueue("welcome", {"user": 7}, max_attempts=1))
+    handle = app.handle(queue.enqueue("welcome", {"user": 7}, retry=Retries(0)))
     with pytest.raises(JobFailed, match=r"welcome.user_id: Field required"):
         run_jobs(app, handle)
 

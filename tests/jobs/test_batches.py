@@ -7,9 +7,9 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from tests.app.test_workflows import Shop
+from tests.jobs.test_workflows import Shop
 from tests.support.workers import drain, running_worker
-from treadle import Job, JobCancelled, JobNotFound, QueueFull, Status, Treadle, WorkflowEnded
+from treadle import Job, JobCancelled, JobNotFound, MaxPending, Once, QueueFull, Status, Treadle, WorkflowEnded
 
 
 @pytest.fixture
@@ -173,13 +173,13 @@ def test_a_deadline(shop: Shop, connection: psycopg.Connection[Any]) -> None:
 
 
 def test_unique_jobs_and_full_queues_add_only_what_is_new(app: Treadle) -> None:
-    @app.job(max_pending=2)
+    @app.job(limits=MaxPending(2))
     async def load(n: int) -> None: ...
 
     drain(app)  # so that the limit is known
     batch = app.batch("import 7")
-    batch.enqueue(load.using(unique="same"), 1)
-    batch.enqueue(load.using(unique="same"), 1)
+    batch.enqueue(load.using(unique=Once(key="same")), 1)
+    batch.enqueue(load.using(unique=Once(key="same")), 1)
     assert batch.counts().jobs == 1
     with pytest.raises(QueueFull):
         batch.enqueue_many(load, [{"n": 2}, {"n": 3}])

@@ -16,6 +16,8 @@ from treadle import (
     JobCancelled,
     JobFailed,
     JobNotFound,
+    Once,
+    Retries,
     Status,
     Stored,
     StoredNotFound,
@@ -50,7 +52,7 @@ class Shop:
             self.ran.append(f"total {numbers}")
             return sum(numbers) + extra
 
-        @app.job(max_attempts=1)
+        @app.job(retry=Retries(0))
         async def fail_once(n: int = 0) -> int:
             if self.broken:
                 raise ValueError("broken")
@@ -276,7 +278,7 @@ def test_what_does_not_fit_is_refused(shop: Shop) -> None:
     with pytest.raises(InvalidArgument, match="not enqueued yet"):
         shop.double.enqueue(Workflow().add(shop.number.call(1)).output)
     with pytest.raises(InvalidArgument, match="cannot be unique"):
-        chain(shop.number.using(unique=True).call(1)).enqueue()
+        chain(shop.number.using(unique=Once()).call(1)).enqueue()
     with pytest.raises(InvalidArgument, match="at least one"):
         chain()
     with pytest.raises(InvalidArgument, match="consists of calls"):

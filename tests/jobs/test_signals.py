@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from pydantic import BaseModel
 
-from tests.app.test_workflows import Shop
+from tests.jobs.test_workflows import Shop
 from tests.support.workers import running_worker
 from treadle import (
     InvalidArgument,

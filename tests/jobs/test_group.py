@@ -3,11 +3,24 @@
 import subprocess
 import sys
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
 from tests.support.apps import run_jobs
-from treadle import InvalidArgument, InvalidJob, JobGroup, JobQueue, Limit, NotIncluded, Treadle, Workflow
+from treadle import (
+    Cron,
+    Every,
+    InvalidArgument,
+    InvalidJob,
+    JobGroup,
+    JobQueue,
+    Limit,
+    NotIncluded,
+    Retries,
+    Treadle,
+    Workflow,
+)
 
 NOWHERE = "postgresql://ada:secret@127.0.0.1:1/app"
 
@@ -15,7 +28,7 @@ NOWHERE = "postgresql://ada:secret@127.0.0.1:1/app"
 def test_a_function_of_a_group_is_enqueued_once_an_application_includes_it(app: Treadle) -> None:
     jobs = JobGroup()
 
-    @jobs.job(max_attempts=7)
+    @jobs.job(retry=Retries(6))
     def add(one: int, two: int = 2) -> int:
         return one + two
 
@@ -50,7 +63,7 @@ def test_what_is_declared_after_the_group_was_included_belongs_to_the_applicatio
     jobs = JobGroup()
     app.include(jobs)
 
-    @jobs.job(aliases=["sum"], limit=Limit(3), every="1m")
+    @jobs.job(aliases=["sum"], limits=Limit(3), schedule=Every("1m"))
     def add() -> int:
         return 1
 
@@ -63,14 +76,14 @@ def test_what_is_declared_after_the_group_was_included_belongs_to_the_applicatio
 def test_schedules_and_limits_come_with_the_group() -> None:
     jobs = JobGroup()
 
-    @jobs.job(schedule="0 9 * * mon", timezone="Europe/Oslo")
+    @jobs.job(schedule=Cron("0 9 * * mon", timezone="Europe/Oslo"))
     def weekly() -> None: ...
 
-    @jobs.job(limit=Limit(3), aliases=["sum"])
+    @jobs.job(limits=Limit(3), aliases=["sum"])
     def add(one: int) -> int:
         return one
 
-    jobs.schedule("nightly", "0 3 * * *", add, {"one": 1}, start=datetime(2030, 1, 1, tzinfo=UTC))
+    jobs.schedule("nightly", Cron("0 3 * * *", start=datetime(2030, 1, 1, tzinfo=UTC)), add, {"one": 1})
     app = Treadle(NOWHERE)
     app.include(jobs)
     weekly_times, nightly = app.schedules.declared()
@@ -82,15 +95,20 @@ def test_schedules_and_limits_come_with_the_group() -> None:
 
 def test_mistakes_in_a_schedule_are_told_where_it_is_declared() -> None:
     jobs = JobGroup()
-    with pytest.raises(InvalidArgument, match="timezone needs a schedule"):
-        jobs.job(timezone="Europe/Oslo")(print)
     with pytest.raises(InvalidArgument, match="hourly"):
-        jobs.job(name="often", schedule="hourly")(lambda: None)
+        jobs.job(name="often", schedule=Cron("hourly"))(lambda: None)
+
+    @jobs.job
+    def add() -> None: ...
+
+    options: Any = {"timezone": "Europe/Oslo"}
+    with pytest.raises(InvalidArgument, match=r"schedule\(\) has no option 'timezone'; use schedule=Cron"):
+        jobs.schedule("often", Cron("@hourly"), add, **options)
 
 
 def test_including_a_group_twice_is_harmless() -> None:
     jobs = JobGroup()
-    jobs.job(name="one", every="1m")(lambda: 1)
+    jobs.job(name="one", schedule=Every("1m"))(lambda: 1)
     app = Treadle(NOWHERE)
     app.include(jobs, jobs)
     app.include(jobs)
@@ -153,7 +171,7 @@ print(app.discover("tests.support.shop.orders", module="nothing"))
     ]
 
 
-@pytest.mark.parametrize("package", ["no_such_package", "tests.no_such_package.jobs", "tests.app.test_group"])
+@pytest.mark.parametrize("package", ["no_such_package", "tests.no_such_package.jobs", "tests.jobs.test_group"])
 def test_discover_refuses_what_is_not_a_package(package: str) -> None:
     with pytest.raises(InvalidArgument, match=f"expected the name of a package, such as shop, got '{package}'"):
         Treadle(NOWHERE).discover(package)

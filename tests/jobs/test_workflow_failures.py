@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.app.test_workflows import Shop
+from tests.jobs.test_workflows import Shop
 from treadle import (
     InvalidArgument,
     Status,
