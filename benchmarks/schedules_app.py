@@ -2,7 +2,7 @@
 
 import os
 
-from treadle import Treadle
+from treadle import Cron, Treadle
 
 SCHEDULES = 10_000
 DECLARED = "TREADLE_BENCHMARK_DECLARED"
@@ -24,4 +24,4 @@ def expression(number: int) -> str:
 
 if os.environ.get(DECLARED):
     for each in range(SCHEDULES):
-        app.schedule(f"schedule {each}", expression(each), nothing)
+        app.schedule(f"schedule {each}", Cron(expression(each)), nothing)

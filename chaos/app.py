@@ -10,9 +10,9 @@ from typing import Any
 
 import treadle
 from chaos.ledger import Ledger, RunLocks
-from treadle import Backoff, Cancel, Job, Snooze, Treadle, events
+from treadle import Backoff, Cancel, Connections, Job, Retries, Snooze, Treadle, events
 
-app = Treadle(pool_size=4)
+app = Treadle(connections=Connections(pool_size=4))
 ledger = Ledger.of_environment()
 run_locks = RunLocks(ledger.folder)
 SHORT_BACKOFF = Backoff(first="50ms", limit="400ms")
@@ -62,7 +62,7 @@ def decide(job: Job, snoozes: int = 0, fails: int = 0, crashes: int = 0, cancels
     return {"lease": job.fence}
 
 
-@app.job(backoff=SHORT_BACKOFF)
+@app.job(retry=Retries(backoff=SHORT_BACKOFF))
 async def on_event_loop(
     job: Job, token: str, seconds: float, exclusive: list[str], ending: dict[str, Any]
 ) -> dict[str, int]:
@@ -72,7 +72,7 @@ async def on_event_loop(
         return decide(job, **ending)
 
 
-@app.job(backoff=SHORT_BACKOFF)
+@app.job(retry=Retries(backoff=SHORT_BACKOFF))
 def on_thread(job: Job, token: str, seconds: float, exclusive: list[str], ending: dict[str, Any]) -> dict[str, int]:
     with recorded_run(job, token, exclusive):
         end = time.monotonic() + seconds
@@ -82,7 +82,7 @@ def on_thread(job: Job, token: str, seconds: float, exclusive: list[str], ending
         return decide(job, **ending)
 
 
-@app.job(backoff=SHORT_BACKOFF)
+@app.job(retry=Retries(backoff=SHORT_BACKOFF))
 def never_checks(job: Job, token: str, seconds: float, exclusive: list[str], ending: dict[str, Any]) -> dict[str, int]:
     """Runs on a thread and never checks whether it should stop."""
     with recorded_run(job, token, exclusive):
@@ -90,7 +90,7 @@ def never_checks(job: Job, token: str, seconds: float, exclusive: list[str], end
         return decide(job, **ending)
 
 
-@app.job(backoff=SHORT_BACKOFF, process=True)
+@app.job(retry=Retries(backoff=SHORT_BACKOFF), process=True)
 def in_child_process(
     job: Job, token: str, seconds: float, exclusive: list[str], ending: dict[str, Any]
 ) -> dict[str, int]:
@@ -99,7 +99,7 @@ def in_child_process(
         return decide(job, **ending)
 
 
-@app.job(backoff=SHORT_BACKOFF)
+@app.job(retry=Retries(backoff=SHORT_BACKOFF))
 def pay(job: Job, token: str, seconds: float, exclusive: list[str], ending: dict[str, Any]) -> dict[str, int] | None:
     """Commits its effect and its completion in one transaction."""
     with recorded_run(job, token, exclusive) as acquired:
@@ -113,7 +113,7 @@ def pay(job: Job, token: str, seconds: float, exclusive: list[str], ending: dict
         return None
 
 
-@app.job(backoff=SHORT_BACKOFF, limit=treadle.Limit(1, per="tenant"), fair_by="tenant")
+@app.job(retry=Retries(backoff=SHORT_BACKOFF), limits=treadle.Limit(1, per="tenant"), fair_by="tenant")
 async def limited(
     job: Job, tenant: str, token: str, seconds: float, exclusive: list[str], ending: dict[str, Any]
 ) -> dict[str, int]:
@@ -124,7 +124,7 @@ async def limited(
 
 
 def _other(name: str) -> Any:
-    @app.job(name=name, backoff=SHORT_BACKOFF)
+    @app.job(name=name, retry=Retries(backoff=SHORT_BACKOFF))
     async def other(
         job: Job, token: str, seconds: float, exclusive: list[str], ending: dict[str, Any]
     ) -> dict[str, int]:

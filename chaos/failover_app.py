@@ -5,7 +5,7 @@ import json
 import os
 from typing import Any
 
-from treadle import Job, Treadle, events
+from treadle import Job, Retries, Treadle, events
 from treadle.words.clock import now
 
 app = Treadle()
@@ -21,9 +21,9 @@ def note(what: str, **more: Any) -> None:
         os.close(descriptor)
 
 
-@app.job(max_attempts=1)
+@app.job(retry=Retries(0))
 async def wait_and_return(job: Job, n: int, seconds: float) -> int:
-    """Return the lease number. max_attempts is 1, because an interrupted run must not use up an attempt."""
+    """Return the lease number. It is never retried, because an interrupted run must not use up an attempt."""
     note("start", id=str(job.id), n=n, lease=job.fence)
     try:
         await asyncio.sleep(seconds)

@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 
 from chaos.failover_app import note, wait_and_return
-from treadle import Treadle
+from treadle import Retries, Treadle
 
 ROOT = Path(__file__).parent.parent
 TREADLE = str(Path(sys.executable).parent / "treadle")
@@ -25,7 +25,7 @@ TREADLE = str(Path(sys.executable).parent / "treadle")
 def _job(rng: random.Random, n: int) -> tuple[dict[str, Any], dict[str, Any]]:
     data = {"n": n, "seconds": rng.choice([0.0, 0.0, 0.01, 0.3, rng.uniform(0, 2)])}
     key = f"key-{rng.randrange(20)}" if rng.random() < 0.1 else None
-    return data, {"max_attempts": 1, "key": key}
+    return data, {"retry": Retries(0), "key": key}
 
 
 class Load:
@@ -120,7 +120,7 @@ class Load:
             n += 1
             note("requested", n=n)
             try:
-                job_id = app.queue.enqueue(wait_and_return.name, {"n": n, "seconds": 0.1}, max_attempts=1)
+                job_id = app.queue.enqueue(wait_and_return.name, {"n": n, "seconds": 0.1}, retry=Retries(0))
                 note("enqueued", n=n, id=str(job_id), client="waiting")
                 app.handle(job_id).result(timeout=60)
                 note("result", n=n, client="waiting")

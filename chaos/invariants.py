@@ -23,10 +23,10 @@ LOST = """
                 select from lanes as lane
                 where (lane.queue, lane.job_type, lane.priority) = (job.queue, job.job_type, job.priority)
                   and (
-                        lane.idle_xid is null
-                        or lane.next_run_at <= job.run_at
-                        or lane.idle_xid >= safe.xid
-                        or lane.idle_xid = any (safe.running)
+                        lane.dormant_xid is null
+                        or lane.wakes_at <= job.run_at
+                        or lane.dormant_xid >= safe.xid
+                        or lane.dormant_xid = any (safe.running)
                       )
             )
           )
@@ -57,7 +57,7 @@ BROKEN = {
           )""",
 }
 UNFINISHED = """
-    select jobs.id, job_type, priority, status, holds, key, run_at::text, idle_xid::text, next_run_at::text,
+    select jobs.id, job_type, priority, status, holds, key, run_at::text, dormant_xid::text, wakes_at::text,
       (select array_agg(floor::text || ' by ' || xid order by xid desc) from floors
        where (floors.queue, floors.job_type, floors.priority) = (jobs.queue, jobs.job_type, jobs.priority))
     from jobs left join lanes using (queue, job_type, priority, partition)

@@ -8,7 +8,7 @@ from typing import Any
 
 from psycopg import Connection
 
-from treadle import Backoff, Job, Treadle
+from treadle import Backoff, Job, Retries, Treadle
 
 app = Treadle()
 STEPS = 10
@@ -26,12 +26,12 @@ def effect(connection: Connection[Any], job_id: str, step: int) -> int:
     return step
 
 
-@app.job(process=True, backoff=Backoff(first="10ms", limit="10ms"))
+@app.job(process=True, retry=Retries(backoff=Backoff(first="10ms", limit="10ms")))
 def ten_steps(job: Job) -> int:
     return sum(job.transact(f"step {n}", effect, str(job.id), n) for n in range(STEPS))
 
 
-@app.job(process=True, backoff=Backoff(first="10ms", limit="10ms"))
+@app.job(process=True, retry=Retries(backoff=Backoff(first="10ms", limit="10ms")))
 def debit(job: Job, account: int, amount: int) -> None:
     time.sleep(random.uniform(0, 0.05))
     with job.transaction() as connection:
@@ -42,7 +42,7 @@ def debit(job: Job, account: int, amount: int) -> None:
     time.sleep(random.uniform(0, 0.02))
 
 
-@app.job(process=True, backoff=Backoff(first="10ms", limit="10ms"))
+@app.job(process=True, retry=Retries(backoff=Backoff(first="10ms", limit="10ms")))
 def import_rows(job: Job, rows: int, seconds: float, count_file: Path) -> int:
     """Import rows. Appends a byte to `count_file` for each row processed, including rows whose work was lost."""
     done = job.checkpoint or 0

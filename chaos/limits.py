@@ -180,8 +180,8 @@ class Storm(Faults):
                 "select job_type, partition, status, count(*) from treadle.jobs where finished_at is null "
                 "group by 1, 2, 3 order by 4 desc limit 20"
             ).fetchall()
-            parked = connection.execute("select parked_name, count(*) from treadle.lanes group by 1").fetchall()
-            return f"unfinished: {rows}; parked: {parked}; workers: {self.counts}"
+            dormant = connection.execute("select limit_name, count(*) from treadle.lanes group by 1").fetchall()
+            return f"unfinished: {rows}; dormant: {dormant}; workers: {self.counts}"
 
     def verdict(self) -> Verdict:
         with psycopg.connect(self._url) as connection:

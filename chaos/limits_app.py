@@ -9,7 +9,7 @@ from typing import Any
 
 from chaos.ledger import Ledger
 from chaos.limit_checker import RULES
-from treadle import Backoff, Job, Limit, Rate, RateLimited, Snooze, Treadle
+from treadle import Backoff, Job, Limit, Rate, RateLimited, Retries, Snooze, Treadle
 
 app = Treadle()
 ledger = Ledger.of_environment()
@@ -23,14 +23,14 @@ class RequestedFailure(Exception):
 
 
 def options(job_type: str) -> dict[str, Any]:
-    found: dict[str, Any] = {"limit": [], "rate": []}
+    limits: list[Limit | Rate] = []
     for rule in RULES:
         per = "tenant" if rule.per_tenant else None
         if job_type in rule.job_types and rule.per_second:
-            found["rate"].append(Rate(rule.amount, "1s", per=per, burst=rule.burst, name=rule.name))
+            limits.append(Rate(rule.amount, "1s", per=per, burst=rule.burst, name=rule.name))
         elif job_type in rule.job_types:
-            found["limit"].append(Limit(rule.amount, per=per, name=rule.name))
-    return found | {"backoff": Backoff(first="50ms", limit="200ms"), "max_attempts": 50}
+            limits.append(Limit(rule.amount, per=per, name=rule.name))
+    return {"limits": limits, "retry": Retries(49, backoff=Backoff(first="50ms", limit="200ms"))}
 
 
 @contextmanager

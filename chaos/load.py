@@ -16,6 +16,7 @@ from uuid import UUID, uuid4
 import psycopg
 
 from chaos.app import OTHERS, app, in_child_process, ledger, limited, never_checks, on_event_loop, on_thread, pay
+from treadle import Once, Retries
 from treadle.words.after import After, ok_to_fail
 
 Call: TypeAlias = dict[str, Any]
@@ -137,17 +138,17 @@ class Load:
 
     def _choice(self, rng: Random, unique: bool = True) -> tuple[Any, dict[str, Any], list[Call]]:
         function = rng.choices(KINDS, WEIGHTS)[0]
-        options: dict[str, Any] = {"max_attempts": 60 if function is pay else rng.choice([2, 3, 5])}
+        options: dict[str, Any] = {"retry": Retries(59 if function is pay else rng.choice([1, 2, 4]))}
         exclusive = []
         if rng.random() < 0.25:
             options["key"] = f"k{rng.randrange(KEYS)}"
             exclusive = [f"key {options['key']}"]
         elif unique and rng.random() < 0.1:
-            options["unique"] = f"u{rng.randrange(UNIQUES)}"
-            exclusive = [f"unique {function.name} {options['unique']}"]
+            options["unique"] = Once(key=f"u{rng.randrange(UNIQUES)}")
+            exclusive = [f"unique {function.name} {options['unique'].key}"]
         elif unique and rng.random() < 0.1:
             # Two of them may run at once: the claim of the first makes room for the second.
-            options |= {"unique": f"p{rng.randrange(UNIQUES)}", "while_": "pending"}
+            options["unique"] = Once(key=f"p{rng.randrange(UNIQUES)}", while_pending=True)
         if rng.random() < 0.05:
             options["expires"] = "30d"  # longer than jumps of the clock
         if rng.random() < 0.2:
@@ -173,9 +174,8 @@ class Load:
     def _invoke(self, calls: list[Call], options: dict[str, Any]) -> list[str]:
         tokens = [str(call["token"]) for call in calls]
         after = [(each.id, True) if isinstance(each, After) else (each, False) for each in options.get("after", ())]
-        ledger.note(
-            "invoked", tokens=tokens, unique=options.get("unique"), max_attempts=options["max_attempts"], after=after
-        )
+        unique = options["unique"].key if "unique" in options else None
+        ledger.note("invoked", tokens=tokens, unique=unique, max_attempts=options["retry"].max_attempts, after=after)
         return tokens
 
     def _returned(self, tokens: list[str], ids: list[UUID], may_be_cancelled: bool) -> None:

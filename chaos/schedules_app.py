@@ -2,7 +2,7 @@
 
 from chaos.ledger import Ledger
 from chaos.schedule_checker import BEATS
-from treadle import Job, Treadle
+from treadle import Cron, Every, Job, Treadle
 
 app = Treadle()
 ledger = Ledger.of_environment()
@@ -20,5 +20,11 @@ async def beat(job: Job, schedule: str) -> None:
     )
 
 
-for name, (expression, _, timezone) in BEATS.items():
-    app.schedule(name, expression, beat, {"schedule": name}, timezone=timezone, missed="all", missed_limit=1000)
+def times(expression: str, timezone: str) -> Cron | Every:
+    if expression.startswith("every "):
+        return Every(expression.removeprefix("every "), missed="all", missed_limit=1000)
+    return Cron(expression, timezone=timezone, missed="all", missed_limit=1000)
+
+
+for name, (written, _, zone) in BEATS.items():
+    app.schedule(name, times(written, zone), beat, {"schedule": name})

@@ -9,10 +9,25 @@ import os
 import random
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from treadle import Backoff, Job, Limit, MaxPending, Snooze, Treadle, TreadleError, events
+from treadle import (
+    Backoff,
+    Debounce,
+    Every,
+    Job,
+    Limit,
+    MaxPending,
+    Once,
+    Retries,
+    Snooze,
+    Throttle,
+    Treadle,
+    TreadleError,
+    events,
+)
 from treadle.words.clock import now
 
 # Short retention, so that the table reaches its final size after a few minutes.
@@ -31,11 +46,11 @@ MIX = {
     "gets_cancelled": 2,
 }
 # The ways in which a job is unique.
-UNIQUE: list[dict[str, Any]] = [
-    {},
-    {"while_": "pending", "on_conflict": "replace"},
-    {"debounce": 0.5, "debounce_limit": 2},
-    {"throttle": "3 per 1s"},
+UNIQUE: list[Callable[[str], Once | Debounce | Throttle]] = [
+    lambda key: Once(key=key),
+    lambda key: Once(key=key, while_pending=True, on_conflict="replace"),
+    lambda key: Debounce(0.5, key=key, at_most=2),
+    lambda key: Throttle(3, "1s", key=key),
 ]
 
 
@@ -77,7 +92,7 @@ def stopped(event: events.WorkerStopped) -> None:
     counters.flush()
 
 
-@app.job(every="1s")
+@app.job(schedule=Every("1s"))
 async def scheduled() -> None:
     counters.add("made")  # by a worker, not by the producer
 
@@ -87,7 +102,7 @@ async def quick(at: float) -> None:
     counters.add("latencies_ms", now() - at)
 
 
-@app.job(limit=Limit(5, per="tenant"), fair_by="tenant", max_pending=MaxPending(100_000, per="tenant"))
+@app.job(limits=[Limit(5, per="tenant"), MaxPending(100_000, per="tenant")], fair_by="tenant")
 async def limited(at: float) -> None:
     await asyncio.sleep(0.001)
 
@@ -107,7 +122,7 @@ def delayed(at: float) -> None:
     """Runs on a thread."""
 
 
-@app.job(backoff=Backoff(first="1s", limit="2s"))
+@app.job(retry=Retries(backoff=Backoff(first="1s", limit="2s")))
 async def fails_once(job: Job, at: float) -> None:
     if job.attempt == 1:
         raise ConnectionError("the first attempt fails")
@@ -154,7 +169,7 @@ async def produce(rate: int) -> None:
         elif kind == "limited":
             options["partition"] = {"tenant": f"tenant-{random.randrange(50)}"}
         elif kind == "unique_job":
-            options |= random.choice(UNIQUE) | {"unique": f"unique-{random.randrange(20)}"}
+            options["unique"] = random.choice(UNIQUE)(f"unique-{random.randrange(20)}")
         elif kind == "delayed":
             options |= {"delay": 5, "expires": "10m"}
         try:

@@ -34,7 +34,7 @@ import psycopg
 from psycopg import Connection, errors
 
 from chaos.invariants import BROKEN, UNFINISHED, CallLedger, Enqueued, Outcome
-from treadle import JobQueue, JobRow, LeaseLost, migrate
+from treadle import Connections, JobQueue, JobRow, LeaseLost, migrate
 from treadle.db.embedded import embedded_url, leave
 
 BACKLOG = 500
@@ -204,7 +204,7 @@ class RandomCalls:
 
     def claim_by_queue(self, _: Connection[Any], rng: Random) -> None:
         """Claim through a JobQueue with its own connections, which also ticks."""
-        with JobQueue(self.url, self.name(), pool_size=1) as queue:
+        with JobQueue(self.url, self.name(), connections=Connections(pool_size=1)) as queue:
             while not self.workers_over.is_set():
                 rows = queue.claim(self.wanted(rng), rng.choice([1, 5, 30]))
                 self.ledger.claim_returned(rows)
@@ -329,11 +329,11 @@ class RandomCalls:
             self.pause(rng, 3 * self.open_seconds)
 
     def retire_lanes(self, connection: Connection[Any], rng: Random) -> None:
-        """Make lanes look unused for days, so that they become idle at once."""
+        """Make lanes look unused for days, so that they become dormant at once."""
         time.sleep(rng.random())
         with self.transaction(connection, READ_COMMITTED):
             connection.execute(
-                """update lanes set opened_at = least(opened_at, now() - interval '3 days') where id = any (array(
+                """update lanes set changed_at = least(changed_at, now() - interval '3 days') where id = any (array(
                 select id from lanes where random() < 0.5 for update skip locked))"""
             )
 

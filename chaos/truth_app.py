@@ -3,7 +3,7 @@
 import asyncio
 import random
 
-from treadle import Treadle
+from treadle import Retries, Treadle
 
 TYPES = [f"type_{nth}" for nth in range(12)]
 QUEUES = {name: f"queue_{nth % 6}" for nth, name in enumerate(TYPES)}
@@ -16,7 +16,7 @@ class RequestedFailure(Exception):
 
 
 def declare(name: str) -> None:
-    @app.job(name=name, queue=QUEUES[name], max_attempts=2)
+    @app.job(name=name, queue=QUEUES[name], retry=Retries(1))
     async def work() -> None:
         await asyncio.sleep(random.uniform(0.005, 0.05))
         if random.random() < 0.02:

@@ -26,14 +26,14 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import psycopg
 
 from chaos.ledger import FOLDER, Ledger, Record, read
 from chaos.processes import WorkerProgram
 from chaos.waiting import until
-from treadle import migrate
+from treadle import Connections, Retries, migrate
 from treadle.db.database import Database
 from treadle.db.embedded import embedded_url, leave
 from treadle.db.queries import enqueueing
@@ -69,14 +69,12 @@ def produce(url: str, folder: Path, calls: int, texts: int, seed: int) -> None:
     from chaos.unique_app import MODES
 
     rng, ledger, done = random.Random(seed), Ledger(folder), 0
-    with closing(Database(url, "treadle", 1)) as database:
+    with closing(Database(url, "treadle", Connections(pool_size=1))) as database:
         while done < calls:
             mode = rng.choice(list(MODES))
             number = rng.choice([1, 1, 1, rng.randint(2, BULK)])
             payloads = [{"text": f"t{rng.randrange(texts)}", "call": f"{seed}-{done + n}"} for n in range(number)]
-            options: Any = MODES[mode]
-            rule, rest = enqueueing.split_options({"unique": ["text"], "max_attempts": 50, **options})
-            queries = enqueueing.enqueue_many(mode, payloads, None, rule=rule, **rest)
+            queries = enqueueing.enqueue_many(mode, payloads, None, unique=MODES[mode], retry=Retries(49))
             at = time.monotonic()
             try:
                 enqueued = [each for several in database.run_together(queries) for each in several]

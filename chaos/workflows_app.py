@@ -8,12 +8,12 @@ from typing import Any
 
 from chaos.ledger import Ledger
 from chaos.workflow_plans import COMPLETED, ENDED, FAILED, Node, Plan
-from treadle import Backoff, Job, Treadle, Workflow, if_failed, ok_to_fail, wait_for_signal
+from treadle import Backoff, Job, Retries, Treadle, Workflow, if_failed, ok_to_fail, wait_for_signal
 
 app = Treadle()
 ledger = Ledger.of_environment()
 
-OPTIONS: dict[str, Any] = {"max_attempts": 2, "backoff": Backoff(first="20ms", limit="50ms"), "logs": False}
+OPTIONS: dict[str, Any] = {"retry": Retries(1, backoff=Backoff(first="20ms", limit="50ms")), "logs": False}
 
 
 class RequestedFailure(Exception):

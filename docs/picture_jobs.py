@@ -5,13 +5,13 @@ import logging
 import random
 import time
 
-from treadle import Backoff, Job, Priority, Treadle
+from treadle import Backoff, Job, Priority, Retries, Treadle
 
 app = Treadle(schema="treadle_pictures")
 log = logging.getLogger("shop.orders")
 
 
-@app.job(backoff=Backoff(first="1s"))
+@app.job(retry=Retries(backoff=Backoff(first="1s")))
 def import_orders(job: Job, file: str, shop_token: str, rows: int = 2400) -> int:
     """Loses its connection once, and continues at its checkpoint."""
     columns = job.step("read the header", lambda: 14)

@@ -5,7 +5,7 @@ Install: pip install "treadle[embedded]"
 
 import asyncio
 
-from treadle import Backoff, Job, Treadle
+from treadle import Backoff, Job, Retries, Treadle
 
 app = Treadle()
 
@@ -21,7 +21,7 @@ def count_letters(job: Job, text: str) -> int:
     return len(text)
 
 
-@app.job(backoff=Backoff(first="100ms"))
+@app.job(retry=Retries(backoff=Backoff(first="100ms")))
 async def shaky(job: Job) -> str:
     if job.attempt == 1:
         raise ConnectionError("the first attempt always fails")

@@ -5,13 +5,13 @@ Install: pip install "treadle[embedded]"
 
 import asyncio
 
-from treadle import Backoff, Job, Treadle
+from treadle import Backoff, Job, Retries, Treadle
 
 app = Treadle()
 soon = Backoff(first="100ms")
 
 
-@app.job(backoff=soon)
+@app.job(retry=Retries(backoff=soon))
 def import_rows(job: Job, rows: int) -> str:
     start = done = job.checkpoint or 0
     for n in job.track(range(done, rows), rows, stage="importing", done=done):
@@ -28,7 +28,7 @@ def upload(path: str) -> str:
     return f"https://example.org/{path}"
 
 
-@app.job(backoff=soon)
+@app.job(retry=Retries(backoff=soon))
 def publish(job: Job, path: str) -> str:
     address = job.step("upload", upload, path)
     if job.attempt == 1:

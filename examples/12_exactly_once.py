@@ -5,12 +5,12 @@ Install: pip install "treadle[embedded]"
 
 import asyncio
 
-from treadle import Backoff, Job, Treadle
+from treadle import Backoff, Job, Retries, Treadle
 
 app = Treadle()
 
 
-@app.job(backoff=Backoff(first="100ms"))
+@app.job(retry=Retries(backoff=Backoff(first="100ms")))
 def pay(job: Job, amount: int) -> str:
     with job.transaction() as connection:
         connection.execute("update example_account set balance = balance - %s", [amount])

@@ -5,13 +5,13 @@ Install: pip install "treadle[embedded]"
 
 import asyncio
 
-from treadle import Job, Treadle
+from treadle import Cron, Every, Job, Treadle
 
 app = Treadle()
 finished = asyncio.Event()
 
 
-@app.job(every="1s")
+@app.job(schedule=Every("1s"))
 async def beat(job: Job) -> None:
     if job.scheduled_for and job.previously_scheduled_for:
         print("seconds since the last beat:", (job.scheduled_for - job.previously_scheduled_for).seconds)
@@ -24,7 +24,7 @@ async def report(kind: str) -> None:
 
 
 async def main() -> None:
-    app.schedules.add("weekly report", "0 9 * * mon", report, {"kind": "full"}, timezone="Europe/Oslo")
+    app.schedules.add("weekly report", Cron("0 9 * * mon", timezone="Europe/Oslo"), report, {"kind": "full"})
     async with app.worker():
         await asyncio.wait_for(finished.wait(), 30)
         app.schedules.pause("beat")

@@ -5,22 +5,22 @@ Install: pip install "treadle[embedded]"
 
 import time
 
-from treadle import DuplicateJob, Treadle
+from treadle import Debounce, DuplicateJob, Once, Throttle, Treadle
 
 app = Treadle()
 
 
-@app.job(unique=["tenant"], while_="pending")
+@app.job(unique=Once("tenant", while_pending=True))
 def sync_account(tenant: str, full: bool = False) -> None:
     print("syncing", tenant, "fully" if full else "partly")
 
 
-@app.job(debounce="1s", debounce_limit="5s", unique=["product"])
+@app.job(unique=Debounce("1s", "product", at_most="5s"))
 def update_index(product: int, reason: str) -> None:
     print("indexing product", product, "because of", reason)
 
 
-@app.job(throttle="1 per 1h", unique=["user_id"])
+@app.job(unique=Throttle(1, "1h", "user_id"))
 def send_digest(user_id: int) -> None:
     print("digest for user", user_id)
 
@@ -29,11 +29,13 @@ first = sync_account.enqueue("acme")
 second = sync_account.enqueue("acme", full=True)
 print("the same job:", first.id == second.id, "new:", second.is_new)
 
-changed = sync_account.using(on_conflict="replace").enqueue("acme", full=True)
+changed = sync_account.using(unique=Once("tenant", while_pending=True, on_conflict="replace")).enqueue(
+    "acme", full=True
+)
 print("changed:", changed.is_changed)
 
 try:
-    sync_account.using(on_conflict="raise").enqueue("acme")
+    sync_account.using(unique=Once("tenant", on_conflict="raise")).enqueue("acme")
 except DuplicateJob as duplicate:
     print("refused because of the first job:", duplicate.job_id == first.id)
 

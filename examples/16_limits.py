@@ -15,7 +15,7 @@ most: Counter[str] = Counter()
 told: list[str] = []
 
 
-@app.job(limit=[Limit(10), Limit(3, per="tenant")], fair_by="tenant")
+@app.job(limits=[Limit(10), Limit(3, per="tenant")], fair_by="tenant")
 async def sync_account(tenant: str) -> None:
     running[tenant] += 1
     most[tenant] = max(most[tenant], running[tenant])
@@ -23,7 +23,7 @@ async def sync_account(tenant: str) -> None:
     running[tenant] -= 1
 
 
-@app.job(rate=Rate(20, "1s", burst=5))
+@app.job(limits=Rate(20, "1s", burst=5))
 async def call_api(number: int) -> None:
     if number == 0 and not told:
         told.append("wait")

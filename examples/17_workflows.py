@@ -3,7 +3,7 @@
 Install: pip install "treadle[embedded]"
 """
 
-from treadle import Treadle, chain, group, ok_to_fail
+from treadle import Retries, Treadle, chain, group, ok_to_fail
 
 app = Treadle()
 
@@ -18,7 +18,7 @@ def weigh(item: str) -> float:
     return len(item) / 2
 
 
-@app.job(max_attempts=1)
+@app.job(retry=Retries(0))
 def book_courier(order: int) -> str:
     raise ConnectionError("the courier does not answer")
 

@@ -3,7 +3,7 @@
 Install: pip install "treadle[embedded]"
 """
 
-from treadle import Treadle, Workflow
+from treadle import Retries, Treadle, Workflow
 
 app = Treadle()
 
@@ -29,7 +29,7 @@ def unpack(order: int) -> None:
     print("unpack", order)
 
 
-@app.job(max_attempts=1)
+@app.job(retry=Retries(0))
 def ship(order: int) -> None:
     raise ConnectionError("the courier does not answer")
 

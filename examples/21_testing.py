@@ -3,7 +3,7 @@
 Install: pip install "treadle[embedded]"
 """
 
-from treadle import Job, Treadle
+from treadle import Job, Retries, Treadle
 from treadle.testing import harness_for, make_job
 
 app = Treadle("postgresql://production.example.org/shop")  # never used here
@@ -15,7 +15,7 @@ def welcome(user_id: int) -> None:
     sent.append(f"welcome {user_id}")
 
 
-@app.job(max_attempts=3)
+@app.job(retry=Retries(2))
 def remind(job: Job, user_id: int) -> None:
     if job.attempt == 1:
         raise ConnectionError("the mail server does not answer")

@@ -47,11 +47,11 @@ def blocked_jobs(url: str, jobs: int, keys: int) -> Iterator[tuple[str, dict[str
         # Of a higher priority: a claim comes to them first.
         enqueue_keys(connection, jobs, keys, priority=150)
         settle(connection)
-        waiting, parked = 0, "select count(*) from treadle.lanes where parked_name is not null"
+        waiting, dormant = 0, "select count(*) from treadle.lanes where limit_name is not null"
         while waiting < keys:
             connection.execute(CLAIM, {"types": ["sync"], "batch": 1000})
-            waiting = (connection.execute(parked).fetchone() or (0,))[0]
-        time.sleep(11)  # claims look at lanes that were parked in the last 10 seconds
+            waiting = (connection.execute(dormant).fetchone() or (0,))[0]
+        time.sleep(2)  # claims soon look again at lanes that have become dormant
         settle(connection)
         for case in ("", ", a snapshot held"):
             if case:

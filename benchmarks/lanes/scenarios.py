@@ -90,7 +90,7 @@ def idle_lanes(server: Server, sizes: Sizes) -> Iterator[Row]:
             connection.execute("update treadle.jobs set status = 'completed' where status = 'pending'")
             vacuum(connection)
             connection.execute(TICK)
-            time.sleep(2.1)  # then they can become idle
+            time.sleep(2.1)  # then they can become dormant
             begin = time.perf_counter()
             connection.execute(CLAIM, {"types": TYPES, "batch": 10})
             first = (time.perf_counter() - begin) * 1000

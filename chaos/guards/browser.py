@@ -7,6 +7,13 @@ BROWSER = "web/browser"
 
 MUTANTS = [
     Mutant(
+        "a button that copies twice gets its label back",
+        f"{SCRIPTS}/copying.js",
+        "  restore();\n  const label",
+        "  const label",
+        test("web/browser_keyboard", "test_a_button_that_copies_gets_its_label_back"),
+    ),
+    Mutant(
         "text in a field is not a shortcut",
         f"{SCRIPTS}/keyboard.js",
         '  if (/^(INPUT|SELECT|TEXTAREA)$/.test(event.target.nodeName) && event.target.type !== "checkbox") return;\n',

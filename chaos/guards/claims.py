@@ -167,14 +167,14 @@ MUTANTS = [
     Mutant(
         "a lost machine is not a crash of the jobs that ran on it",
         f"{FUNCTIONS}/public/recover_worker.sql",
-        "when p_crashed is null and claimed.status = 'running' then 'lost'",
-        "when p_crashed is null and claimed.status = 'running' then 'crashed'",
+        "when p_crashed is null and job.status = 'running' then 'lost'",
+        "when p_crashed is null and job.status = 'running' then 'crashed'",
         test("worker/lost_machines", "test_no_job_fails_because_as_many_machines_as_crashes_are_allowed_were_lost"),
     ),
     Mutant(
         "a job that did not run on a lost worker is not blamed",
         f"{FUNCTIONS}/public/recover_worker.sql",
-        "p_crashed is null and claimed.status = 'running'",
+        "p_crashed is null and job.status = 'running'",
         "p_crashed is null",
         test("worker/recovery", "test_only_jobs_that_ran_on_a_lost_worker_count_as_lost"),
     ),

@@ -11,6 +11,20 @@ MUTANTS = [
         test("db/time_limits", "test_a_read_whose_client_was_lost_keeps_no_lock"),
     ),
     Mutant(
+        "roles: a function that runs as its owner is granted by name only",
+        "src/treadle/sql/roles.sql",
+        "          and owned.prosecdef\n",
+        "          and false\n",
+        test("db/roles/refusals", "test_a_role_is_refused_what_it_must_not_do"),
+    ),
+    Mutant(
+        "a function that runs as its owner is revoked from PUBLIC when it is installed",
+        "src/treadle/db/function_settings.py",
+        '    if re.search(r"^security definer$", match["text"], re.MULTILINE):\n',
+        "    if False:\n",
+        test("db/roles/roles", "test_security_definer_functions_are_not_public_and_pin_the_search_path"),
+    ),
+    Mutant(
         "a migration takes its locks first",
         "src/treadle/db/migrations.py",
         "        if lock := lock_sql(connection, schema, _tables(steps), timeout):\n",

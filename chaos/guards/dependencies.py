@@ -13,6 +13,13 @@ PLAIN = "queue/dependencies"
 
 MUTANTS = [
     Mutant(
+        "of several conditions for one job the strictest holds",
+        "src/treadle/words/after.py",
+        "return bool(said) and all(said)",
+        "return any(said)",
+        test("jobs/after", "test_of_several_conditions_for_one_job_the_strictest_holds"),
+    ),
+    Mutant(
         "the next job is locked before it is watched",
         SETTLE,
         "        for no key update skip locked\n",

@@ -9,7 +9,7 @@ DECLARE = f"{FUNCTIONS}/public/declare_limits.sql"
 SETTLE = f"{FUNCTIONS}/public/settle_jobs.sql"
 ROOM = f"{FUNCTIONS}/parts/limit_room.sql"
 HOLD = f"{FUNCTIONS}/parts/hold_slots.sql"
-PARK = f"{FUNCTIONS}/parts/park_lanes.sql"
+PARK = f"{FUNCTIONS}/parts/wait_for_limits.sql"
 CLOSE = f"{FUNCTIONS}/parts/close_limits.sql"
 CLAIM_LANES = f"{FUNCTIONS}/parts/claim_lanes.sql"
 FORGET_KEYS = f"{FUNCTIONS}/parts/forget_limit_keys.sql"
@@ -118,16 +118,16 @@ MUTANTS = [
     Mutant(
         "a claim that finds a limit reached looks once more",
         PARK,
-        "        from parked\n        where not exists (\n",
-        "        from parked\n        where false and not exists (\n",
+        "'{0, 10 milliseconds, 100 milliseconds, 1 second}'",
+        "'{0, 10 milliseconds}'",
         test("queue/limit_races", "test_a_job_ends_while_its_limit_is_found_reached"),
     ),
     Mutant(
-        "claims look at lanes that were parked a moment ago",
-        f"{FUNCTIONS}/parts/limits_with_room.sql",
-        "                limit c_parked\n",
-        "                limit 0\n",
-        test("queue/limit_races", "test_a_job_ends_while_its_lane_is_parked"),
+        "claims soon look again at lanes that have become dormant",
+        PARK,
+        "'{0, 10 milliseconds, 100 milliseconds, 1 second}'",
+        "'{0, 100 milliseconds, 1 second}'",
+        test("queue/limit_races", "test_a_job_ends_while_its_lane_becomes_dormant"),
     ),
     Mutant(
         "a rate of 0 starts nothing",
@@ -146,8 +146,8 @@ MUTANTS = [
     Mutant(
         "opened lanes are searched if there are no others",
         f"{FUNCTIONS}/parts/claim_in_turns.sql",
-        "and (v_next.lanes is null or ((v_opened[v_turn]).lane).priority >= v_next.level)",
-        "and ((v_opened[v_turn]).lane).priority >= v_next.level",
+        "and (v_next.lanes is null or ((v_lanes[v_first]).lane).priority >= v_next.level)",
+        "and ((v_lanes[v_first]).lane).priority >= v_next.level",
         test("queue/limit_races", "test_opened_lanes_are_searched_if_there_are_no_others"),
     ),
     Mutant(
@@ -155,7 +155,7 @@ MUTANTS = [
         f"{FUNCTIONS}/triggers/job_ended.sql",
         "    if v_flags & treadle.flag_opening() <> 0 and old.status in ('claimed', 'running') then\n",
         "    if false then\n",
-        test("queue/limits", "test_a_lane_that_waits_is_parked_and_opened_again"),
+        test("queue/limits", "test_a_lane_that_waits_is_dormant_until_its_limit_has_room"),
     ),
     Mutant(
         "the ends of jobs that are completed together open their limits",
@@ -190,7 +190,7 @@ MUTANTS = [
         f"{FUNCTIONS}/parts/mark_claimed.sql",
         "flags = job.flags | p_flags",
         "flags = job.flags",
-        test("queue/limits", "test_a_lane_that_waits_is_parked_and_opened_again"),
+        test("queue/limits", "test_a_lane_that_waits_is_dormant_until_its_limit_has_room"),
     ),
     Mutant(
         "a change of a limit opens it",
@@ -284,24 +284,24 @@ MUTANTS = [
         test("queue/limit_races", "test_two_workers_close_the_same_limits_in_another_order"),
     ),
     Mutant(
-        "a lane is not parked for a limit that is only locked",
+        "a lane does not wait for a limit that is only locked",
         LOCK,
         "case when used.nth = any (v_locked) then greatest(state.room, 0) else -1 end",
         "greatest(case when used.nth = any (v_locked) then state.room else -1 end, 0)",
-        test("queue/limit_races", "test_a_limit_that_another_claim_has_locked_does_not_park"),
+        test("queue/limit_races", "test_no_lane_waits_for_a_limit_that_another_claim_has_locked"),
     ),
     Mutant(
         "a claim that leaves room in a limit opens a lane",
-        HOLD,
-        "            where used.room > 0\n          ));\n",
+        f"{FUNCTIONS}/parts/wake_lanes.sql",
+        "            where open.most > 0\n          ));\n",
         "            where false\n          ));\n",
         test("queue/limit_races", "test_a_claim_that_leaves_room_leaves_the_lane_to_the_next"),
     ),
     Mutant(
         "a tick finds room in a limit that nobody noted",
-        f"{FUNCTIONS}/parts/unpark_lanes.sql",
-        "    if v_from is null then\n",
-        "    if true then\n",
+        f"{FUNCTIONS}/parts/review_limits.sql",
+        "        limit c_limits\n",
+        "        limit 0\n",
         test("queue/limit_races", "test_a_change_that_nobody_noted_is_found_by_a_tick"),
     ),
     Mutant(
@@ -355,9 +355,9 @@ MUTANTS = [
     ),
     Mutant(
         "with aging, paused jobs stay where they are",
-        f"{FUNCTIONS}/parts/lowest_lanes.sql",
-        "                              and pause.queue in (lane.queue, '')\n",
-        "                              and false\n",
+        f"{FUNCTIONS}/parts/aged_lanes.sql",
+        "                          and pause.queue in (lane.queue, '')\n",
+        "                          and false\n",
         test("queue/aging", "test_paused_jobs_stay_where_they_are_with_many_lanes"),
     ),
     Mutant(
@@ -376,9 +376,9 @@ MUTANTS = [
     ),
     Mutant(
         "a claim reads only the lanes whose limits no other claim has locked",
-        f"{FUNCTIONS}/parts/unlocked_lanes.sql",
-        "                  and known.xmax = any (p_lockers)\n",
-        "                  and false\n",
+        CLAIM_LANES,
+        "                      and known.xmax = any (v_lockers)\n",
+        "                      and false\n",
         test("queue/limit_cost", "test_a_claim_does_not_read_jobs_whose_limits_another_one_has_locked"),
     ),
     Mutant(
@@ -408,5 +408,19 @@ MUTANTS = [
         "concat_ws(' ', pg_backend_pid(), v_known[1], v_known[2], v_known[3]))) is not true then",
         "v_known[1])) is null and false then",
         test("db/roles/enqueue", "test_the_enqueue_role_cannot_forge_how_many_jobs_wait"),
+    ),
+    Mutant(
+        "what a tenant does not need goes to the others",
+        CLAIM_LANES,
+        "        if v_fair is not null and coalesce(cardinality(v_places), 0) < p_wanted then\n",
+        "        if false then\n",
+        test("queue/fairness", "test_what_a_tenant_does_not_need_goes_to_the_others"),
+    ),
+    Mutant(
+        "a tenant of weight 0 does not come before others",
+        f"{FUNCTIONS}/parts/fair_shares.sql",
+        "           or share.weight > 0\n",
+        "           or true\n",
+        test("queue/fairness", "test_a_tenant_of_weight_0_is_served_when_there_are_no_others"),
     ),
 ]

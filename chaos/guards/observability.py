@@ -74,14 +74,14 @@ MUTANTS = [
         "src/treadle/words/headers.py",
         "    if (size := len(text.encode())) > HEADERS_LIMIT:\n",
         "    if (size := len(text.encode())) > 10**9:\n",
-        test("app/headers", "test_headers_that_cannot_be_stored_are_refused"),
+        test("jobs/headers", "test_headers_that_cannot_be_stored_are_refused"),
     ),
     Mutant(
         "headers that others wrote do not break a job",
         "src/treadle/words/headers.py",
         "    return {name: value for name, value in pairs if isinstance(value, str)}\n",
         "    return dict(pairs)\n",
-        test("app/headers", "test_a_job_whose_headers_were_written_by_other_means_runs"),
+        test("jobs/headers", "test_a_job_whose_headers_were_written_by_other_means_runs"),
     ),
     Mutant(
         "viewers of the dashboard do not see headers",
@@ -155,10 +155,10 @@ MUTANTS = [
     ),
     Mutant(
         "a middleware cannot hide that nothing was enqueued",
-        "src/treadle/app/middleware.py",
+        "src/treadle/jobs/middleware.py",
         "            raise error  # a middleware has caught it, but nothing was enqueued\n",
         "            pass\n",
-        test("app/headers", "test_a_middleware_cannot_hide_that_nothing_was_enqueued"),
+        test("jobs/headers", "test_a_middleware_cannot_hide_that_nothing_was_enqueued"),
     ),
     Mutant(
         "a connection of Django that is left in a block is replaced",

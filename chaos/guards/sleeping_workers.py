@@ -18,12 +18,12 @@ MUTANTS = [
         Mutant(
             f"{what} wait while the worker sleeps",
             f"{WORKER}/{file}.py",
-            f"                await {event}.wait()\n",
-            "                pass\n",
+            f"await {event}.wait()",
+            "pass",
             test("worker/sleeping", "test_a_sleeping_worker_sends_nothing_but_looks"),
         )
         for what, file, event in (
-            ("claimers", "claimer", "self._awake"),
+            ("claimers", "claimer", "self._host.awake"),
             ("services", "services", "awake"),
             ("schedules", "scheduler", "self._awake"),
         )
@@ -114,10 +114,14 @@ MUTANTS = [
         for what, text, replacement in (
             (
                 "notes that a worker sleeps",
-                "renew(list(fell_asleep), ASLEEP_LEASE, asleep=True)",
+                "renew(_ids(fell_asleep), ASLEEP_LEASE, asleep=True)",
                 "renew([], self._lease)",
             ),
-            ("does not renew the lease of a worker that sleeps", " if not slots.asleep}", "}"),
+            (
+                "does not renew the lease of a worker that sleeps",
+                "for each in workers if not each.slots.asleep]",
+                "for each in workers]",
+            ),
         )
     ),
     Mutant(
@@ -171,8 +175,8 @@ MUTANTS = [
                 "test_a_look_finds_what_was_committed_late",
             ),
             (
-                "jobs of a lane that has just become idle",
-                "lane.idle_xid >= v_safe.next_xid",
+                "jobs of a lane that has just become dormant",
+                "lane.dormant_xid >= v_safe.next_xid",
                 "false",
                 "test_a_look_finds_jobs_of_a_lane_that_has_just_become_idle",
             ),

@@ -4,6 +4,20 @@ from chaos.guards.mutant import FUNCTIONS, WORKER, Mutant, test
 
 MUTANTS = [
     Mutant(
+        "logging that raises stops nothing",
+        "src/treadle/words/own_log.py",
+        "        except Exception as error:\n",
+        "        except ZeroDivisionError as error:\n",
+        test("worker/logging", "test_logging_that_raises_stops_nothing"),
+    ),
+    Mutant(
+        "a part of a worker that ends is started again",
+        f"{WORKER}/tasks.py",
+        "call_later(RESTART_SECONDS, self.start, part)",
+        "call_later(RESTART_SECONDS, print)",
+        test("worker/services", "test_a_part_that_fails_or_is_cancelled_is_started_again"),
+    ),
+    Mutant(
         "run_worker() returns although threads of handlers were just used",
         f"{WORKER}/run.py",
         "        thread.join(max(0.0, end - time.monotonic()))\n",
@@ -34,7 +48,7 @@ MUTANTS = [
     Mutant(
         "the supervisor renews the leases of its workers",
         f"{WORKER}/keeper.py",
-        "await self.connection.run(worker_queries.renew(list(workers), self._lease))",
+        "await self.connection.run(worker_queries.renew(_ids(awake), self._lease))",
         "pass",
         test("worker/supervisor", "test_a_blocked_worker_keeps_its_jobs"),
     ),
@@ -75,7 +89,7 @@ MUTANTS = [
     ),
     Mutant(
         "a claim whose reply was lost is found",
-        f"{WORKER}/claimer.py",
+        f"{WORKER}/job_source.py",
         "            self._reply_lost()\n",
         "",
         test("worker/outages", "test_a_claim_whose_reply_is_lost_is_found"),
@@ -90,14 +104,14 @@ MUTANTS = [
     Mutant(
         "a suspect starts only in a free child process",
         f"{WORKER}/claimer.py",
-        "self.suspects.waiting and self._free_children() > 0",
+        "self.suspects.waiting and self._host.free_children > 0",
         "self.suspects.waiting",
         test("worker/claimer_steps", "test_suspects_start_only_in_free_child_processes_and_the_others_are_offered"),
     ),
     Mutant(
         "a job for a child process is claimed only if there is a free one",
         f"{WORKER}/claimer.py",
-        "            room = min(room, self._free_children())\n",
+        "            room = min(room, self._host.free_children)\n",
         "            pass\n",
         test("worker/claimer_steps", "test_a_job_for_a_child_process_is_claimed_only_if_there_is_one"),
     ),
@@ -110,9 +124,9 @@ MUTANTS = [
     ),
     Mutant(
         "jobs claimed ahead are given back if they cannot start",
-        f"{WORKER}/claimer.py",
-        "return self._release_stalled()",
-        "return math.inf",
+        f"{WORKER}/decision.py",
+        "GiveBack() if state.stalled_in <= 0 else Wait",
+        "Wait",
         test("worker/claimer_steps", "test_jobs_claimed_ahead_that_cannot_start_are_given_back"),
     ),
     Mutant(
@@ -198,8 +212,8 @@ MUTANTS = [
     Mutant(
         "jobs claimed ahead are given back when the concurrency falls below what runs",
         f"{WORKER}/claimer.py",
-        "        self._release_surplus()\n        self._wake.set()\n",
-        "        self._wake.set()\n",
+        "        self._release_surplus()\n        self._tell(Told.ROOM)\n",
+        "        self._tell(Told.ROOM)\n",
         test("worker/concurrency", "test_jobs_that_were_claimed_ahead"),
     ),
     Mutant(
@@ -239,7 +253,7 @@ MUTANTS = [
     ),
     Mutant(
         "an idle worker sends no statement of its own for its concurrency",
-        f"{WORKER}/due_check.py",
+        f"{WORKER}/job_source.py",
         "        self._concurrency(due.concurrency)\n",
         "",
         test("worker/concurrency", "test_an_idle_worker_sends_no_statement_of_its_own_for_it"),

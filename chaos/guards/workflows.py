@@ -10,11 +10,11 @@ JOB_ENDED = f"{FUNCTIONS}/triggers/job_ended.sql"
 ENQUEUE = f"{FUNCTIONS}/parts/add_jobs.sql"
 
 RACES = "queue/workflow_races"
-BATCHES = "app/batches"
-PARTS = "app/workflow_parts"
-MAPS = "app/workflow_maps"
-FAILURES = "app/workflow_failures"
-SIGNALS = "app/signals"
+BATCHES = "jobs/batches"
+PARTS = "jobs/workflow_parts"
+MAPS = "jobs/workflow_maps"
+FAILURES = "jobs/workflow_failures"
+SIGNALS = "jobs/signals"
 
 MUTANTS = [
     Mutant(
@@ -232,6 +232,6 @@ MUTANTS = [
         ENQUEUE,
         "        v_has_plan := v_workflow.has_plan;\n",
         "        v_has_plan := true;\n",
-        test("app/max_pending", "test_jobs_that_are_added_to_a_workflow_count"),
+        test("jobs/max_pending", "test_jobs_that_are_added_to_a_workflow_count"),
     ),
 ]

@@ -40,7 +40,7 @@ WITHOUT: tuple[Model[Any], ...] = (
     Lanes(("release", "tick", "late tick", "tick"), lanes.RUNNING_NOT_SEEN, rests=False, crashes=False),
     Lanes(("release", "tick", "late tick", "tick"), lanes.AFTER_SNAPSHOT_NOT_SEEN, rests=False, crashes=False),
     Lanes(("release", "tick", "tick"), lanes.IDLE_EXAMINED, crashes=False),
-    Lanes(("release", "tick", "tick"), lanes.IDLE_KEPT, crashes=False),
+    Lanes(("release", "tick", "tick"), lanes.DORMANT_KEPT, crashes=False),
     Lanes(("release", "tick", "tick", "tick"), lanes.LISTED_AGAIN, crashes=False),
     *(Leases(guard) for guard in leases.GUARDS),
     *(Keys(("enqueue", "enqueue", "claim", "claim", "cancel"), guard) for guard in keys.GUARDS),

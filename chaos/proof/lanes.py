@@ -1,9 +1,9 @@
-"""The model of one lane: its floors, its ticks, and when it is idle. See sql/functions/public/tick.sql.
+"""The model of one lane: its floors, its ticks, and when it is dormant. See sql/functions/public/tick.sql.
 
 Time is a counter that every reader of the clock advances. Everything that depends on how much time has passed may
-happen or not: a floor is raised or left alone, a lane without jobs becomes idle or stays active. So the proof does not
-rely on speed.
-
+Time is a counter that every reader of the clock advances. Everything that depends on how much time has passed may
+happen or not: a floor is raised or left alone, a lane without jobs becomes dormant or stays active. So the proof does
+not rely on speed.
 A transaction sees what its statements' snapshots see. What one statement does is one step: between two statements, any
 other transaction may run.
 """
@@ -19,9 +19,9 @@ PLACED_AT_FLOOR = "a job is placed no lower than the floor"
 ENDED_SEARCHED = "a tick searches below the floors that an ended transaction may not have seen"
 RUNNING_NOT_SEEN = "a floor of a tick that was not committed yet does not count as seen"
 AFTER_SNAPSHOT_NOT_SEEN = "what has a lower id than a tick, but began after its snapshot, does not count as seen"
-IDLE_EXAMINED = "a tick examines lanes that became idle while a transaction was open"
-IDLE_KEPT = "an idle lane is deleted only when every running transaction has seen it idle"
-LISTED_AGAIN = "an enqueue into an idle lane lists it again"
+IDLE_EXAMINED = "a tick examines lanes that became dormant while a transaction was open"
+DORMANT_KEPT = "a dormant lane is deleted only when every running transaction has seen it dormant"
+LISTED_AGAIN = "an enqueue into a dormant lane lists it again"
 GUARDS = (
     ID_BEFORE_CLOCK,
     SNAPSHOT_BEFORE_ID,
@@ -30,7 +30,7 @@ GUARDS = (
     RUNNING_NOT_SEEN,
     AFTER_SNAPSHOT_NOT_SEEN,
     IDLE_EXAMINED,
-    IDLE_KEPT,
+    DORMANT_KEPT,
     LISTED_AGAIN,
 )
 
@@ -57,7 +57,7 @@ class Lane(NamedTuple):
     row: int
     by: int
     replaced_by: int = 0
-    idle: int = 0
+    dormant: int = 0
 
 
 class Tick(NamedTuple):
@@ -100,7 +100,7 @@ class Lanes:
     kinds: tuple[str, ...]
     without: str | None = None
     rests: bool = True
-    """Whether the lane can become idle."""
+    """Whether the lane can become dormant."""
     crashes: bool = True
     """Whether transactions can end without a commit."""
 
@@ -144,7 +144,7 @@ class Lanes:
             snapshot = after.snapshot()
             lowest = _floor(after, snapshot)
             for job in pending:
-                if not any(lane.idle == 0 for lane in _lanes(after, snapshot)):
+                if not any(lane.dormant == 0 for lane in _lanes(after, snapshot)):
                     return f"no claim searches the lane of the job at {job.run_at}"
                 if job.run_at < lowest:
                     return f"the job at {job.run_at} is below the floor {lowest}"
@@ -216,7 +216,7 @@ def _enqueue(model: Lanes, state: State, nth: int, process: Process) -> Iterator
             run_at = max(run_at, _floor(state, snapshot))
         lanes = state.lanes
         listed = _lanes(state, snapshot)
-        if (old or not any(lane.idle == 0 for lane in listed)) and (model.has(LISTED_AGAIN) or not listed):
+        if (old or not any(lane.dormant == 0 for lane in listed)) and (model.has(LISTED_AGAIN) or not listed):
             lanes = (*lanes, Lane(1 + max((lane.row for lane in lanes), default=0), process.xid))
         jobs = (*state.jobs, Job(run_at, process.xid))
         yield "insert", _changed(state, nth, process._replace(step=3), jobs=jobs, lanes=lanes)
@@ -227,11 +227,11 @@ def _enqueue(model: Lanes, state: State, nth: int, process: Process) -> Iterator
 
 def _claim(model: Lanes, state: State, nth: int, process: Process) -> Iterator[tuple[str, State]]:
     """Takes the first job from the floor on, and may raise the floor (raise_floors.sql). If there is no job, it may
-    make the lane idle (make_idle.sql). If it does not commit, all that is undone."""
+    make the lane dormant (make_dormant.sql). If it does not commit, all that is undone."""
     if process.step == 0:
         clock = _read_clock(state, nth, process)
         snapshot = state.snapshot()
-        if any(lane.idle == 0 for lane in _lanes(state, snapshot)):
+        if any(lane.dormant == 0 for lane in _lanes(state, snapshot)):
             start = clock.processes[nth]._replace(start=_floor(state, snapshot))
             yield "floor", _changed(clock, nth, start)
         else:
@@ -247,12 +247,12 @@ def _claim(model: Lanes, state: State, nth: int, process: Process) -> Iterator[t
             return
         yield "nothing", _changed(state, nth, Process(process.kind, -1))
         listed = _lanes(state, state.snapshot())
-        active = [lane for lane in listed if lane.idle == 0]
+        active = [lane for lane in listed if lane.dormant == 0]
         if model.rests and active and not any(lane.replaced_by in state.running for lane in active):
             after = _took_id(state, nth, process)
             own = after.processes[nth]
-            lanes = _switched(state, active, active, own.xid, idle=True)
-            yield "idle", _changed(after, nth, own._replace(step=3), lanes=lanes)
+            lanes = _switched(state, active, active, own.xid, dormant=True)
+            yield "dormant", _changed(after, nth, own._replace(step=3), lanes=lanes)
     else:
         if process.step == 2:
             head = min((job.run_at for _, job in _free(state, process.start)), default=process.clock)
@@ -343,11 +343,13 @@ def _examine(model: Lanes, state: State, nth: int, process: Process) -> Iterator
     assert safe
     snapshot = state.snapshot()
     listed = _lanes(state, snapshot)
-    active = [lane for lane in listed if lane.idle == 0]
+    active = [lane for lane in listed if lane.dormant == 0]
     doubtful = [
         lane
         for lane in listed
-        if lane.idle and model.has(IDLE_EXAMINED) and (lane.idle >= _end(model, safe) or lane.idle in safe.running)
+        if lane.dormant
+        and model.has(IDLE_EXAMINED)
+        and (lane.dormant >= _end(model, safe) or lane.dormant in safe.running)
     ]
     after = process._replace(step=4)
     if not active and not doubtful:
@@ -371,16 +373,16 @@ def _examine(model: Lanes, state: State, nth: int, process: Process) -> Iterator
     else:
         floors = sorted({floor, max(floor, now if head is None else min(head, now))})
     for new in floors:
-        for idle in [False] if head is not None or not model.rests else [False, True] if active else [True]:
-            lanes = _switched(state, listed, active, own, idle=idle)
+        for dormant in [False] if head is not None or not model.rests else [False, True] if active else [True]:
+            lanes = _switched(state, listed, active, own, dormant=dormant)
             written = state.floors if new == floor else (*state.floors, (own, new))
             changed = _changed(state, nth, after, floors=written, lanes=lanes)
-            name = f"floor {new}" + (", idle" if idle else "")
+            name = f"floor {new}" + (", dormant" if dormant else "")
             yield name, _deleted(model, changed, process)
 
 
-def _switched(state: State, listed: list[Lane], active: list[Lane], own: int, *, idle: bool) -> tuple[Lane, ...]:
-    """Make the lane idle or active. If it is listed more than once, one row is left."""
+def _switched(state: State, listed: list[Lane], active: list[Lane], own: int, *, dormant: bool) -> tuple[Lane, ...]:
+    """Make the lane dormant or active. If it is listed more than once, one row is left."""
     kept = (active or listed)[0]
     lanes = list(state.lanes)
     for lane in listed:
@@ -389,23 +391,25 @@ def _switched(state: State, listed: list[Lane], active: list[Lane], own: int, *,
         place = lanes.index(lane)
         if lane.row != kept.row:
             lanes[place] = lane._replace(replaced_by=own)
-        elif bool(lane.idle) != idle:
+        elif bool(lane.dormant) != dormant:
             lanes[place] = lane._replace(replaced_by=own)
-            lanes.append(Lane(lane.row, own, 0, own if idle else 0))
+            lanes.append(Lane(lane.row, own, 0, own if dormant else 0))
     return tuple(lanes)
 
 
 def _deleted(model: Lanes, state: State, process: Process) -> State:
-    """Delete idle lanes that no running transaction has seen active."""
+    """Delete dormant lanes that no running transaction has seen active."""
     assert process.snapshot
     snapshot = state.snapshot()
     oldest_running = min(process.snapshot.running, default=process.snapshot.next_id)
     oldest = max((tick for tick in _ticks(state, snapshot) if tick.xid < oldest_running), default=None)
     lanes = list(state.lanes)
     for lane in _lanes(state, snapshot):
-        if not lane.idle or lane.replaced_by in state.running:
+        if not lane.dormant or lane.replaced_by in state.running:
             continue
-        if model.has(IDLE_KEPT) and (oldest is None or lane.idle >= _end(model, oldest) or lane.idle in oldest.running):
+        if model.has(DORMANT_KEPT) and (
+            oldest is None or lane.dormant >= _end(model, oldest) or lane.dormant in oldest.running
+        ):
             continue
         lanes[lanes.index(lane)] = lane._replace(replaced_by=process.xid)
     return state._replace(lanes=tuple(lanes))

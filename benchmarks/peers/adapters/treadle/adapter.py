@@ -19,11 +19,11 @@ import uvloop
 sys.path.insert(0, str(Path(__file__).parent.parent))
 import peer
 
-from treadle import JobNotFound, Treadle, events, migrate
+from treadle import Connections, JobNotFound, Treadle, events, migrate
 
 URL = os.environ.get("BENCH_URL", "")
 loop_factory = uvloop.new_event_loop
-app = Treadle(URL or None, pool_size=48)
+app = Treadle(URL or None, connections=Connections(pool_size=48))
 
 
 @app.job
