@@ -399,7 +399,7 @@ COMMENT ON FUNCTION treadle.fail_job(p_id uuid, p_error text, p_delay interval, 
 
 COMMENT ON FUNCTION treadle.failed_member(p_id uuid) IS 'The first job of a workflow that did not complete.';
 
-COMMENT ON FUNCTION treadle.fair_shares(p_fair character varying[], p_lanes treadle.lane_range[], p_due timestamp with time zone, p_wanted integer, p_lockers xid[], p_spare integer, OUT picked treadle.lane_range[], OUT shares integer[]) IS 'Which lanes a claim takes jobs from, and how many of each, if lanes take turns.';
+COMMENT ON FUNCTION treadle.fair_shares(p_fair character varying[], p_lanes treadle.lane_range[], p_due timestamp with time zone, p_wanted integer, p_lockers xid[], p_limited boolean, OUT picked treadle.lane_range[], OUT shares integer[]) IS 'Which lanes a claim takes jobs from, and how many of each, if lanes take turns.';
 
 COMMENT ON FUNCTION treadle.find_by_payload(p_path text[], p_value jsonb, p_status character varying, p_job_type character varying, p_queue character varying, p_worker_id character varying, p_key character varying, p_search text, p_digits text, p_since timestamp with time zone, p_until timestamp with time zone, p_first uuid, p_last uuid, p_id uuid, p_limit integer, p_look integer, p_end timestamp with time zone, p_also jsonb) IS 'The jobs with a value in the payload, the newest first, along the index that has_payload_index() has found, for find_jobs().';
 

@@ -45,7 +45,23 @@ def test_a_fair_claim_reads_the_jobs_that_it_takes(connect: Connect, limited: bo
         limit(connection, 50, per="tenant")
     enqueue(connection, 100)
     entries_read(connection, count)
-    assert entries_read(connection, count) == count
+    # Under limits, it reads them before it locks what others wait for.
+    assert entries_read(connection, count) == (2 * count if limited else count)
+
+
+def test_lanes_without_jobs_are_not_locked_for_other_claims(connect: Connect) -> None:
+    connection, other = connect(), connect(autocommit=False)
+    take_turns(connection)
+    limit(connection, 50, per="tenant")
+    enqueue(connection, 100, each=1)
+    assert connection.execute("select from claim_jobs('w', '{sync}', 100)").rowcount == 100
+    connection.execute("update jobs set status = 'completed'")
+    connection.execute("select enqueue_jobs('sync', array_fill('{\"tenant\": \"t7\"}'::text, '{5}'))")
+    assert connection.execute("select count(*) from lanes where dormant_xid is null").fetchone() == (100,)
+    assert other.execute("select from claim_jobs('w', '{sync}', 100)").rowcount == 5
+    with connection.transaction():
+        free = connection.execute("select key from limit_keys for no key update skip locked").rowcount
+    assert free == 99
 
 
 def test_keys_of_limits_and_weights_that_are_not_used_cost_claims_nothing(connect: Connect) -> None:

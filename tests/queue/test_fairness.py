@@ -47,9 +47,12 @@ def test_weights_of_tenants(connection: Rows, batch: int) -> None:
         assert found[f"tenant-{nth}"] == pytest.approx(total * nth / 55, rel=0.1, abs=2)
 
 
-def test_a_tenant_of_weight_0_is_served_when_there_are_no_others(connection: Rows) -> None:
+@pytest.mark.parametrize("limited", [False, True])
+def test_a_tenant_of_weight_0_is_served_when_there_are_no_others(connection: Rows, limited: bool) -> None:
     """Others take what a third one does not need."""
     take_turns(connection)
+    if limited:
+        limit(connection, 50, per="tenant")
     for tenant, count in (("acme", 20), ("globex", 2), ("initech", 20)):
         enqueue(connection, count, tenant)
     connection.execute("select set_limit('sync fair', 0, p_key => 'acme')")

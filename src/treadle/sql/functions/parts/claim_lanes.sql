@@ -29,8 +29,6 @@ declare
     v_due constant timestamptz := coalesce(p_due, p_now);
     v_head int; -- how many jobs of each lane are read
     v_any boolean := cardinality(p_lanes) = 1 and not p_limited and v_fair is null; -- take the jobs of one lane after the other
-    -- If lanes take turns: how many are asked beyond those that have a share. Under limits, that locks them for others.
-    v_spare int := case when p_limited then 0 else cardinality(p_lanes) end;
     v_picked treadle.lane_range[] := p_lanes;
     v_shares int[] := array[p_wanted]; -- how many jobs of each
     v_granted int[]; -- and how many their limits allow
@@ -88,8 +86,7 @@ begin
         if not v_any and v_fair is not null then
             select fair.picked, fair.shares
             into v_picked, v_shares
-            from treadle.fair_shares(v_fair, p_lanes, v_due, p_wanted, v_lockers, v_spare) as fair;
-            v_spare := least(4 * v_spare + 4, cardinality(p_lanes));
+            from treadle.fair_shares(v_fair, p_lanes, v_due, p_wanted, v_lockers, p_limited) as fair;
         elsif not v_any then
             select oldest.picked, oldest.shares, oldest.jobs, oldest.per_lane
             into v_picked, v_shares, v_found, v_head
