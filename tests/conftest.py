@@ -50,6 +50,7 @@ from treadle import JobQueue, JobRow, Reason, Retries, Stored, Treadle, migrate
 from treadle.db import embedded
 from treadle.db.database import Database
 from treadle.db.embedded import embedded_url, leave
+from treadle.db.patience import Patience
 
 if TYPE_CHECKING:
     # Django, SQLAlchemy and a web server take 0.5 s to import, so only the tests that need them import them.
@@ -148,6 +149,27 @@ def no_database_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     names = ("TREADLE_DATABASE_URL", "DATABASE_URL", "TREADLE_LISTEN_URL", "TREADLE_SCHEMA")
     for name in (*names, "TREADLE_DASHBOARD_VIEWER", "TREADLE_DASHBOARD_OPERATOR"):
         monkeypatch.delenv(name, raising=False)
+
+
+# On a busy machine, tests wait for longer than visitors do. A test of a limit sets its own.
+LIMITS: dict[str, Any] = {
+    "treadle.db.database.READ_SECONDS": 60.0,
+    "treadle.db.examination.SECONDS": 60.0,
+    "treadle.db.patience.ON_SCREEN": Patience(connection=60.0, answer=60.0, lock=60.0),
+    "treadle.db.queries.ids.PATIENCE": None,
+    "treadle.db.queries.listing.PATIENCE": None,
+    "treadle.operations.metrics.READ_SECONDS": 60.0,
+    "treadle.operations.verdict.SECONDS": 60.0,
+    "treadle.operations.verdict.STATEMENT_SECONDS": 60.0,
+    "treadle.worker.options.LEASE_SECONDS": 30,
+}
+
+
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in LIMITS.items():
+        monkeypatch.setattr(name, value)
+    monkeypatch.setenv("TREADLE_WORKER_LEASE", "30s")  # for programs
 
 
 @pytest.fixture

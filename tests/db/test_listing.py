@@ -16,12 +16,6 @@ from treadle.db.query import Query
 from treadle.words.listing import JobFilter, JobSummary, Listing
 
 
-@pytest.fixture(autouse=True)
-def no_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No time limit: a query stops only at the number of jobs that it may read."""
-    monkeypatch.setattr(listing_queries, "PATIENCE", None)
-
-
 @pytest.fixture
 def database(url: str) -> Any:
     made = Database(url, "treadle")

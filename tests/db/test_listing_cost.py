@@ -19,11 +19,6 @@ LISTS = ["completed", "failed", "cancelled", "claimed", "running", "pending", "l
 ORDERS = ["failed", "pending", "later", "blocked", None]
 
 
-@pytest.fixture(autouse=True)
-def no_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing_queries, "PATIENCE", None)
-
-
 def cost(
     connection: Connection[Any], rows: int = 11, after: str | None = None, tick: bool = False, **filters: Any
 ) -> int:

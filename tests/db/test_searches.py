@@ -20,11 +20,6 @@ STATUSES = ["completed", "failed", "cancelled", "claimed", "running", "pending",
 
 
 @pytest.fixture(autouse=True)
-def no_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing_queries, "PATIENCE", None)
-
-
-@pytest.fixture(autouse=True)
 def no_indexes_are_left(connection: Connection[Any]) -> Iterator[None]:
     """Tests share a database, of which only the rows are deleted."""
     yield

@@ -25,8 +25,6 @@ RETRY, CANCEL, DELETE, RUN_NOW, PRIORITY = Action
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bulk, "CHUNK", 10)
-    # No time limit: a query stops only at the number of jobs that it may read.
-    monkeypatch.setattr(listing_queries, "PATIENCE", None)
 
 
 def change(app: Treadle, action: Action, priority: int | None = None, **filters: Any) -> Counts:

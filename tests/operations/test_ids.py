@@ -12,13 +12,6 @@ from treadle.db.queries import ids as id_queries
 from treadle.operations import ids
 from treadle.operations.ids import resolve_id
 
-pytestmark = pytest.mark.usefixtures("no_time_limit")
-
-
-@pytest.fixture
-def no_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(id_queries, "PATIENCE", None)
-
 
 def insert(connection: Connection[Any], *texts: str) -> list[UUID]:
     made = [UUID(each) for each in texts]

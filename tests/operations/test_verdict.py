@@ -86,8 +86,11 @@ def test_a_locked_table_is_critical_and_takes_no_time(app: Treadle, exclusive_lo
 
 
 @pytest.mark.parametrize("look", [read, aread])
-def test_a_table_that_was_locked_a_moment_ago_is_too_slow(app: Treadle, exclusive_lock: int, look: Any) -> None:
+def test_a_table_that_was_locked_a_moment_ago_is_too_slow(
+    app: Treadle, exclusive_lock: int, monkeypatch: pytest.MonkeyPatch, look: Any
+) -> None:
     """The lock is too young to be reported, but the reads wait for it."""
+    monkeypatch.setattr(verdict, "STATEMENT_SECONDS", 0.4)
     began = time.monotonic()
     assert look(app, Limits(blocked=3600)) == [TOO_SLOW]
     assert time.monotonic() - began < IN_TIME

@@ -26,15 +26,10 @@ NO_CHROMIUM = "the dashboard in a browser: Chromium is not installed (on Debian:
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a busy machine, tests wait for longer than visitors do."""
-    from treadle.db.patience import Patience
+    """As `unhurried` in conftest.py, for a module that is slow to import."""
     from treadle.web.dashboard import routes
-    from treadle.web.dashboard.pages.live import readings
 
-    longer = Patience(connection=30.0, answer=30.0, lock=30.0)
-    monkeypatch.setattr(routes, "PAGE_SECONDS", 30.0)
-    monkeypatch.setattr(routes, "ON_SCREEN", longer)
-    monkeypatch.setattr(readings, "ON_SCREEN", longer)
+    monkeypatch.setattr(routes, "PAGE_SECONDS", 60.0)
 
 
 @pytest.fixture

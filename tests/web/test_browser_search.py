@@ -17,7 +17,6 @@ from treadle.web.dashboard.pages import jobs as jobs_page
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listing_queries, "EXAMINED_LIMIT", 300)
-    monkeypatch.setattr(listing_queries, "PATIENCE", None)
 
 
 @pytest.mark.parametrize("query", ["search=ord-1999", "status=completed&where=data.order+%3D+%22ORD-1999%22"])

@@ -8,7 +8,8 @@ import pytest
 from tests.support.web import first
 from tests.support.workers import auntil
 from treadle import Treadle
-from treadle.db.patience import ON_SCREEN, current
+from treadle.db import patience
+from treadle.db.patience import current
 from treadle.web.dashboard.pages.live import readings, shared
 from treadle.web.dashboard.pages.live.readings import Reading, Readings, Unavailable, summary_of
 from treadle.web.dashboard.pages.live.shared import SharedReads
@@ -165,8 +166,8 @@ def test_pages_that_wait_are_told_what_keeps_others_from_being_read(monkeypatch:
 
     asyncio.run(body())
     # Once the lock is known, a read waits less long for it.
-    assert limits[0] == ON_SCREEN.read_lock
-    assert limits[readings.MAX_READS] == readings.KNOWN_LOCK.read_lock
+    assert limits[0] == patience.ON_SCREEN.read_lock
+    assert limits[readings.MAX_READS] == readings.KNOWN_LOCK_SECONDS
 
 
 def test_pages_are_read_at_once_when_something_changes_that_they_must_show_soon(

@@ -23,12 +23,6 @@ HOSTILE = [
 ]  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def no_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A query stops only at the number of jobs that it may examine."""
-    monkeypatch.setattr(listing_queries, "PATIENCE", None)
-
-
 @pytest.fixture
 def program(site: Site) -> Browser:
     return site.program(OPERATOR)

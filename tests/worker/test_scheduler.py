@@ -34,7 +34,8 @@ def test_several_workers_enqueue_each_time_once(app: Treadle, connection: Connec
     asyncio.run(body())
     seen.sort()
     times = [moment for moment, _ in seen if moment is not None]
-    assert [later - earlier for earlier, later in pairwise(times)] == [SECOND] * (len(times) - 1)
+    # On a busy machine, times that were missed are skipped.
+    assert all(later - earlier >= SECOND for earlier, later in pairwise(times))
     assert [before for _, before in seen] == [None, *times[:-1]]
     assert all(moment.microsecond == 0 and moment.tzinfo is UTC for moment in times)
     late = connection.execute("select max(created_at - (origin ->> 'for')::timestamptz) from jobs").fetchone()

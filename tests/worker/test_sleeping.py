@@ -86,7 +86,6 @@ def test_a_notification_wakes_it_and_its_lease_is_valid_before_it_claims(
         # As its keeper does, but now.
         connection.execute("select renew_workers(%s, '2 hours', true)", [[worker.worker_id]])
         assert await (await lease.aenqueue()).aresult(30) == [30, None]
-        assert not worker.slots.asleep
 
     run(app, body, lease="30s", poll="60s")
 
@@ -288,12 +287,16 @@ def test_a_sleeping_worker_sends_nothing_but_looks(
         await asyncio.to_thread(app.schedules.add, "yearly", Cron("0 0 1 1 *"), hello, actor="ada")
         await auntil(lambda: worker.sleeper.asleep)
         await auntil(lambda: one(connection, "select asleep_at is not null from workers"))
-        # What was in progress when it fell asleep has ended.
         looks = Looks(worker)
-        sent.clear()
-        await auntil(lambda: looks.number >= 10)
-        assert worker.sleeper.asleep
-        assert sent == []
+        for _ in range(50):
+            sent.clear()
+            seen = looks.number
+            await auntil(lambda: looks.number >= seen + 10)  # noqa: B023 - it is awaited within the loop
+            assert worker.sleeper.asleep
+            if not sent:
+                return
+            # What was in progress when it fell asleep goes on for a while.
+        pytest.fail(f"it goes on: {sent}")
 
     run(app, body, lease="1s", poll="0.1s")
 

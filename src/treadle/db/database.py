@@ -123,24 +123,25 @@ class Database:
                     raise
                 await asyncio.sleep(reconnect_delay(failures))
 
-    def read(self, query: Query[Result], seconds: float = READ_SECONDS) -> Result:
+    def read(self, query: Query[Result], seconds: float | None = None) -> Result:
         """Run a query that only shows something: in a read-only transaction, cancelled after `seconds`.
+        None: after READ_SECONDS.
 
         Times that Python cannot represent are clamped to the first or the last that it can.
         """
-        (result,) = self.transport.read_together((query,), seconds)
+        (result,) = self.transport.read_together((query,), READ_SECONDS if seconds is None else seconds)
         return result
 
-    async def aread(self, query: Query[Result], seconds: float = READ_SECONDS) -> Result:
-        (result,) = await self.transport.aread_together((query,), seconds)
+    async def aread(self, query: Query[Result], seconds: float | None = None) -> Result:
+        (result,) = await self.transport.aread_together((query,), READ_SECONDS if seconds is None else seconds)
         return result
 
-    def read_together(self, queries: Sequence[Query[Result]], seconds: float = READ_SECONDS) -> list[Result]:
+    def read_together(self, queries: Sequence[Query[Result]], seconds: float | None = None) -> list[Result]:
         """Several reads in one transaction and with one snapshot, so that their results agree with each other."""
-        return self.transport.read_together(queries, seconds)
+        return self.transport.read_together(queries, READ_SECONDS if seconds is None else seconds)
 
-    async def aread_together(self, queries: Sequence[Query[Result]], seconds: float = READ_SECONDS) -> list[Result]:
-        return await self.transport.aread_together(queries, seconds)
+    async def aread_together(self, queries: Sequence[Query[Result]], seconds: float | None = None) -> list[Result]:
+        return await self.transport.aread_together(queries, READ_SECONDS if seconds is None else seconds)
 
     def transaction(self) -> AbstractContextManager[Transaction]:
         """A connection with an open transaction: committed at the end, rolled back if something is raised."""

@@ -49,7 +49,8 @@ class ARunQuery(Protocol):
 
 
 @contextmanager
-def examination(database: Database, seconds: float = SECONDS) -> Iterator[RunQuery]:
+def examination(database: Database, seconds: float | None = None) -> Iterator[RunQuery]:
+    seconds = SECONDS if seconds is None else seconds
     with _connection(database) as connection, limited(connection, seconds + ANSWER_SECONDS):
 
         def run(query: Query[Result], lock_seconds: float = LOCK_SECONDS) -> Result | QueryFailed:
@@ -67,7 +68,8 @@ def examination(database: Database, seconds: float = SECONDS) -> Iterator[RunQue
 
 
 @asynccontextmanager
-async def aexamination(database: Database, seconds: float = SECONDS) -> AsyncIterator[ARunQuery]:
+async def aexamination(database: Database, seconds: float | None = None) -> AsyncIterator[ARunQuery]:
+    seconds = SECONDS if seconds is None else seconds
     async with _aconnection(database) as connection:
 
         async def run(query: Query[Result], lock_seconds: float = LOCK_SECONDS) -> Result | QueryFailed:

@@ -1,6 +1,6 @@
 """A shorter patience for people who wait in front of a screen, on the same pools that the application uses.
 
-    with patience(ON_SCREEN):
+    with on_screen():
         await database.aread(query)  # fails within a few seconds instead of half a minute
 
 It holds for everything that is called within the block, and for the tasks and threads that are started there. What
@@ -8,7 +8,7 @@ workers and applications do at the same time keeps its own limits.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import NamedTuple
 
@@ -47,6 +47,11 @@ def patience(limits: Patience) -> Iterator[None]:
         yield
     finally:
         _current.reset(token)
+
+
+def on_screen(read_lock: float | None = None) -> AbstractContextManager[None]:
+    """The patience of somebody in front of a screen, who may know that a table is locked."""
+    return patience(ON_SCREEN if read_lock is None else ON_SCREEN._replace(read_lock=read_lock))
 
 
 def shortened(seconds: float) -> float:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from treadle.db.database import Database, DatabaseError
-from treadle.db.patience import ON_SCREEN, patience
+from treadle.db.patience import on_screen
 from treadle.db.queries import metrics as metric_queries
 from treadle.db.queries.metrics import DatabaseMetrics, TypeTotals
 from treadle.db.query import Query
@@ -60,7 +60,7 @@ class MetricsPage:
     async def _read(self) -> str:
         reading = self._reading
         if reading is None or reading.get_loop() is not asyncio.get_running_loop():
-            with patience(ON_SCREEN):
+            with on_screen():
                 reading = self._reading = asyncio.create_task(ametrics(self.database))
             reading.add_done_callback(lambda task: task.cancelled() or task.exception())
         # It is not cancelled: the driver would take seconds to cancel a statement if the server does not answer.

@@ -12,6 +12,7 @@ from treadle.words.naming import MOST_CONCURRENCY, text_within
 # How long handlers that were interrupted may take to stop, and the last outcomes to be written.
 STOP_SECONDS = 3.0
 FLUSH_SECONDS = 5.0
+LEASE_SECONDS = 10
 
 
 class WorkerOptions(TypedDict, total=False):
@@ -101,7 +102,7 @@ def settings(known: Sequence[str], cores: int, **options: Unpack[WorkerOptions])
     if not chosen:
         raise InvalidArgument("the application has no jobs: decorate a function with @app.job")
     queues = options.get("queues")
-    lease = duration(options.get("lease", 10), "lease")
+    lease = duration(options.get("lease", LEASE_SECONDS), "lease")
     if lease < timedelta(seconds=1):
         raise InvalidArgument(f"lease must be at least a second, got {options.get('lease')!r}")
     poll = duration(options.get("poll", 1), "poll").total_seconds()

@@ -19,12 +19,6 @@ from treadle.words.overview import Total
 from treadle.words.payload_condition import PayloadCondition
 
 
-@pytest.fixture(autouse=True)
-def without_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a busy machine, a page would stop early."""
-    monkeypatch.setattr(listing_queries, "PATIENCE", None)
-
-
 def found(roles: Roles, role: str, **filters: Any) -> int:
     database = Database(roles.url_of(role), "treadle")
     try:

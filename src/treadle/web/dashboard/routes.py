@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from treadle.db.patience import ON_SCREEN, patience
+from treadle.db.patience import on_screen
 from treadle.web.dashboard.request_body import Form, read_body
 from treadle.web.dashboard.security.access import NOBODY, Authorize, Role, Visitor, cleaned_name
 from treadle.web.dashboard.security.cookies import BROWSER, SESSION, get_cookie, set_cookie
@@ -112,7 +112,7 @@ class ProtectedEndpoint:
         return response
 
     async def _respond_in_time(self, context: Context) -> Response:
-        with patience(ON_SCREEN):
+        with on_screen():
             if self.route.method not in SAFE_METHODS:
                 return await self.route.endpoint(context)  # whoever makes a change wants to know whether it was made
             responding = asyncio.ensure_future(self.route.endpoint(context))

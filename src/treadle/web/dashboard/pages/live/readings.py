@@ -13,7 +13,7 @@ from contextlib import nullcontext, suppress
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from treadle.db.database import DatabaseError
-from treadle.db.patience import ON_SCREEN, patience
+from treadle.db.patience import on_screen
 from treadle.words.errors import DatabaseUnreachable, TableLocked, TooSlow, TreadleError
 from treadle.words.own_log import log
 
@@ -30,7 +30,7 @@ CHANGE_SECONDS = 2.0
 # Pages that wait for their turn are told what has just kept another page from being read.
 TROUBLE_SECONDS = 5.0
 # For as long as a table is known to be locked, reads that need it do not keep others waiting.
-KNOWN_LOCK = ON_SCREEN._replace(read_lock=0.2)
+KNOWN_LOCK_SECONDS = 0.2
 # What somebody has asked for is forgotten after this time.
 KEPT_SECONDS = 60.0
 # A page that does not take this many updates is disconnected. Its browser reconnects.
@@ -152,7 +152,7 @@ class Readings:
     async def _watch(self, look: Callable[[], Awaitable[object]]) -> None:
         async def found() -> object:
             try:
-                with patience(KNOWN_LOCK):
+                with on_screen(KNOWN_LOCK_SECONDS):
                     return await look()
             except Exception as error:  # of any kind: topics that are read then report it
                 return type(error)
@@ -193,7 +193,7 @@ class Readings:
         clock = asyncio.get_running_loop().time
         try:
             async with turns if topic.takes_turns else nullcontext():
-                with patience(KNOWN_LOCK if clock() < self._locked_until else ON_SCREEN):
+                with on_screen(KNOWN_LOCK_SECONDS if clock() < self._locked_until else None):
                     value = await topic.read()
         except Exception as error:  # of any kind: a bug for one page must not stop the updates of all others
             expected = isinstance(error, TreadleError | DatabaseError | OSError)
