@@ -17,7 +17,7 @@ def test_the_jobs_of_killed_workers_run_again_soon(own_url: str, tmp_path: Path)
     finally:
         trials.close()
     assert len(times.seconds) == 2
-    assert max(times.seconds) < 1.5 * LEASE + 2.0, "with two seconds for a busy machine"
+    assert max(times.seconds) < 1.5 * LEASE + 10.0, "with ten seconds for a busy machine"
 
 
 def test_quantiles_are_times_that_were_measured() -> None:

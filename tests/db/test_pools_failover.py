@@ -72,7 +72,7 @@ def test_terminated_idle_connections_are_replaced_before_a_caller_gets_one(app: 
     for n in range(5):
         app.queue.enqueue("a", {"n": n})
     # Replacing them one by one, with a pause after each, would take seven seconds.
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 6.5
 
 
 def test_terminated_idle_connections_of_an_async_pool_are_replaced(url: str, connect: Connect) -> None:
@@ -157,10 +157,10 @@ def test_a_reconnecting_connection_reaches_the_second_server_if_the_first_hangs(
 
 def test_a_keeper_renews_a_short_lease_at_the_second_server(hanging_server: socket.socket, url: str) -> None:
     async def run() -> None:
-        keeper = Keeper(url_with_first_server(hanging_server, url), "treadle", timedelta(seconds=5), 3)
+        keeper = Keeper(url_with_first_server(hanging_server, url), "treadle", timedelta(seconds=20), 3)
         began = time.monotonic()
         assert await keeper.recover("nobody", "gone") == []
-        assert time.monotonic() - began < 4.5, "libpq waits for at least 2 seconds"
+        assert time.monotonic() - began < 18, "libpq waits for at least 2 seconds"
         await keeper.close()
 
     asyncio.run(run())

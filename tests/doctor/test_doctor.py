@@ -253,7 +253,7 @@ def test_a_server_that_does_not_answer_is_reported_in_seconds(url: str, monkeypa
     began = time.monotonic()
     with pytest.raises(DatabaseUnreachable, match="cannot reach PostgreSQL"):
         examine(app.database)
-    assert time.monotonic() - began < 8
+    assert time.monotonic() - began < 40
     proxy.black_hole_everything(False)
     # It stops in between, when the server's own time limit has no effect.
     monkeypatch.setattr("treadle.db.examination.ANSWER_SECONDS", 0.2)

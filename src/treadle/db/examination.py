@@ -41,11 +41,11 @@ set local enable_mergejoin = off"""
 
 
 class RunQuery(Protocol):
-    def __call__(self, query: Query[Result], lock_seconds: float = LOCK_SECONDS) -> Result | QueryFailed: ...
+    def __call__(self, query: Query[Result], lock_seconds: float | None = None) -> Result | QueryFailed: ...
 
 
 class ARunQuery(Protocol):
-    def __call__(self, query: Query[Result], lock_seconds: float = LOCK_SECONDS) -> Awaitable[Result | QueryFailed]: ...
+    def __call__(self, query: Query[Result], lock_seconds: float | None = None) -> Awaitable[Result | QueryFailed]: ...
 
 
 @contextmanager
@@ -53,7 +53,7 @@ def examination(database: Database, seconds: float | None = None) -> Iterator[Ru
     seconds = SECONDS if seconds is None else seconds
     with _connection(database) as connection, limited(connection, seconds + ANSWER_SECONDS):
 
-        def run(query: Query[Result], lock_seconds: float = LOCK_SECONDS) -> Result | QueryFailed:
+        def run(query: Query[Result], lock_seconds: float | None = None) -> Result | QueryFailed:
             try:
                 # In a transaction of the caller's, the settings must not outlive the query.
                 with connection.transaction(force_rollback=_is_inside(connection)):
@@ -72,7 +72,7 @@ async def aexamination(database: Database, seconds: float | None = None) -> Asyn
     seconds = SECONDS if seconds is None else seconds
     async with _aconnection(database) as connection:
 
-        async def run(query: Query[Result], lock_seconds: float = LOCK_SECONDS) -> Result | QueryFailed:
+        async def run(query: Query[Result], lock_seconds: float | None = None) -> Result | QueryFailed:
             try:
                 with limited(connection, seconds + ANSWER_SECONDS):
                     async with connection.transaction(force_rollback=_is_inside(connection)):
@@ -161,8 +161,10 @@ def _is_inside(connection: Connection[Any] | AsyncConnection[Any]) -> bool:
     return connection.info.transaction_status != TransactionStatus.IDLE
 
 
-def _settings(seconds: float, lock_seconds: float = LOCK_SECONDS) -> bytes:
-    return read_settings(seconds, lock_seconds=lock_seconds) + b";" + _SETTINGS
+def _settings(seconds: float, lock_seconds: float | None = None) -> bytes:
+    return (
+        read_settings(seconds, lock_seconds=LOCK_SECONDS if lock_seconds is None else lock_seconds) + b";" + _SETTINGS
+    )
 
 
 def _failure(error: psycopg.Error) -> QueryFailed:
