@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEMO_READY := $(VENV)/.demo-ready
 
-.PHONY: help demo test test-benchmarks test-matrix check style bench bench-peers chaos mutants storm kills restarts unique schedules limits workflows truth fault-times failover model proof soak integrations schema pictures chromium clean
+.PHONY: help demo test test-long test-benchmarks test-matrix check style bench bench-peers chaos mutants storm kills restarts unique schedules limits workflows truth fault-times failover model proof soak integrations schema pictures chromium clean
 
 help:               ## list the targets
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/'
@@ -14,7 +14,10 @@ demo: $(DEMO_READY) ## run the demo on a private PostgreSQL server
 	@$(BIN)/treadle demo
 
 test: $(READY) style chromium ## run everything that CI runs; a test checks the types
-	$(BIN)/pytest -n 4 --dist worksteal -q --ignore tests/benchmarks  # more processes than cores, because many tests wait
+	$(BIN)/pytest -n 3 --dist worksteal -q -m "not long" --ignore tests/benchmarks  # more processes than cores, because many tests wait
+
+test-long: $(READY) chromium ## run the tests that take long: every page and width, every fault and signal; some minutes
+	$(BIN)/pytest -n 3 --dist worksteal -q -m long
 
 test-benchmarks: $(READY) ## test the benchmarks themselves: their programs, measurements and reports
 	$(BIN)/pytest -n 2 -q tests/benchmarks

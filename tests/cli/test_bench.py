@@ -48,6 +48,7 @@ def schemas(connection: Connection[Any]) -> list[str]:
     return [name for (name,) in rows]
 
 
+@pytest.mark.long
 def test_it_prints_figures_and_drops_its_schema(url: str, connection: Connection[Any]) -> None:
     options = ("--types", "3", "--lanes", "6", "--processes", "2")
     command = ("bench", "--jobs", "1000", "--rounds", "1", *options, "--json", "--database-url", url)
@@ -80,7 +81,8 @@ def test_it_prints_figures_and_drops_its_schema(url: str, connection: Connection
 
 
 @pytest.mark.parametrize(
-    ("reached", "number", "code"), [("jobs", signal.SIGTERM, 143), ("workers", signal.SIGINT, 130)]
+    ("reached", "number", "code"),
+    [("jobs", signal.SIGTERM, 143), pytest.param("workers", signal.SIGINT, 130, marks=pytest.mark.long)],
 )
 def test_it_drops_its_schema_when_it_is_interrupted(
     url: str, connection: Connection[Any], reached: str, number: signal.Signals, code: int

@@ -64,6 +64,7 @@ def test_without_a_terminal_it_runs_one_successful_round(url: str) -> None:
     assert summary["scan"].split()[2:4] == ["cancelled", "1"]
 
 
+@pytest.mark.long
 def test_on_a_terminal_it_runs_until_ctrl_c(url: str) -> None:
     with terminal("demo", "--database-url", url, columns=80, rows=24, **SPEED) as screen:
         screen.wait_for(
@@ -88,6 +89,7 @@ def test_on_a_terminal_it_runs_until_ctrl_c(url: str) -> None:
         assert label in shown
 
 
+@pytest.mark.long
 def test_a_signal_leaves_no_worker_running(server_url: str) -> None:
     signals = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
     with ThreadPoolExecutor(len(signals)) as threads:

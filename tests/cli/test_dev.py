@@ -103,6 +103,7 @@ def all_stop(screen: Terminal) -> Iterator[None]:
     assert psutil.wait_procs(family, 30)[1] == []
 
 
+@pytest.mark.long
 def test_sigterm_stops_all_processes(write: Write, start: Start) -> None:
     write(GOOD.format(word="one"))
     with start("--port", "0") as screen:
@@ -114,6 +115,7 @@ def test_sigterm_stops_all_processes(write: Write, start: Start) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell a process that its parent has died")
+@pytest.mark.long
 def test_a_change_while_the_application_is_loaded_is_noticed_and_a_kill_stops_all(
     write: Write, start: Start, queue: JobQueue, tmp_path: Path
 ) -> None:

@@ -8,6 +8,8 @@ import textwrap
 import threading
 from pathlib import Path
 
+import pytest
+
 from tests.support.embedded_server import QUICK, User, is_locked, is_running, one_value, wait_until, wait_until_stopped
 from treadle.db.embedded import embedded_url, leave
 
@@ -33,6 +35,7 @@ def test_threads_that_start_at_once_share_one_server(new_server_folder: Path) ->
     wait_until_stopped(postmaster)
 
 
+@pytest.mark.long
 def test_processes_that_start_at_once_share_one_server(new_server_folder: Path) -> None:
     users = [User(new_server_folder) for _ in range(5)]
     try:
@@ -65,6 +68,7 @@ def test_a_process_can_leave_before_it_exits(server_folder: Path) -> None:
         assert user.run("join")["postmaster"] != postmaster
 
 
+@pytest.mark.long
 def test_joining_and_leaving_never_stops_a_server_in_use(server_folder: Path) -> None:
     """In each round one user leaves while another joins; no user may find its server stopped."""
     users = [User(server_folder) for _ in range(3)]

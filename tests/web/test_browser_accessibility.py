@@ -30,6 +30,7 @@ PAGES += ["/errors", "/errors?type=b", "/errors/1", "/errors/1/retry"]
 PAGES += ["/workers/concurrency?worker=w", "/workflow", "/large workflow", "/member"]
 PLACES = ["/types", "/queues", "/type?name=films", f"/type?{urlencode({'name': HOSTILE[:50]})}", "/queue?name=default"]
 PLACES += ["/workflows", "/workflows?state=running"]
+SHORT = ["/", "/jobs", "/job", "/workflow", "/limits", "/errors/1"]
 
 # A workflow as it is enqueued. The others are inserted, and the list does not know them.
 LISTED = f"listed {HOSTILE}"[:200]
@@ -146,7 +147,11 @@ def opened(visit: Visit, full: str, connection: Connection[Any], path: str) -> P
     return page
 
 
-@pytest.mark.parametrize("paths", [PAGES[::2], PAGES[1::2], PLACES], ids=["some", "others", "places"])
+@pytest.mark.parametrize(
+    "paths",
+    [SHORT, *(pytest.param(each, marks=pytest.mark.long) for each in (PAGES[::2], PAGES[1::2], PLACES))],
+    ids=["short", "some", "others", "places"],
+)
 def test_every_page_is_accessible_fits_every_width_and_shows_hostile_text_as_text(
     visit: Visit, full: str, connection: Connection[Any], paths: list[str]
 ) -> None:
@@ -167,6 +172,7 @@ def test_every_page_is_accessible_fits_every_width_and_shows_hostile_text_as_tex
     assert {place: width for place, width in widths.items() if width != place[1]} == {}
 
 
+@pytest.mark.long
 def test_live_pages_are_accessible_on_a_phone(visit: Visit, full: str) -> None:
     """Other parts are visible there."""
     visit.page.set_viewport_size({"width": 390, "height": 844})

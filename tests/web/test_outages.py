@@ -22,6 +22,7 @@ from tests.support.server_folders import copied_folder
 from treadle import JobQueue
 
 MOST_SECONDS = 40.0
+SHORT = ("down", "locked")
 STALE = re.compile(r"Nothing new for \d+s\. What you see is from \d\d:\d\d:\d\d\.")
 
 
@@ -53,7 +54,9 @@ def screen(scene: Scene) -> Iterator[Terminal]:
         screen.press("q")
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(
+    "fault", [*SHORT, *(pytest.param(each, marks=pytest.mark.long) for each in FAULTS if each not in SHORT)]
+)
 def test_every_surface_says_within_seconds_that_the_database_does_not_answer(
     scene: Scene, tabs: list[Page], screen: Terminal, fault: str
 ) -> None:
@@ -97,6 +100,7 @@ def test_a_dashboard_that_stops_makes_its_pages_look_stale(scene: Scene, tabs: l
     wait_until_live(tabs)
 
 
+@pytest.mark.long
 def test_an_error_page_loads_the_page_when_the_database_is_back(scene: Scene, chromium: Browser) -> None:
     with chromium.new_context(locale="en-GB") as context:
         tab = context.new_page()

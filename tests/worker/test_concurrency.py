@@ -290,6 +290,7 @@ def test_a_transaction_that_stays_open_does_not_keep_the_worker_from_renewing_it
 
 @pytest.mark.own_database
 @pytest.mark.usefixtures("handlers_use_test_database")
+@pytest.mark.long
 def test_each_process_of_a_command_has_its_own_number(
     url: str, tmp_path: Path, connection: Connection[Any], ledger: Ledger
 ) -> None:

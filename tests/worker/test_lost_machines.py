@@ -27,6 +27,7 @@ def expire(connection: Connection[Any], machine: WorkerProgram) -> None:
     )
 
 
+@pytest.mark.long
 def test_jobs_that_wait_for_a_child_process_are_not_blamed_for_a_lost_machine(
     url: str, tmp_path: Path, connection: Connection[Any], ledger: Ledger
 ) -> None:
@@ -50,6 +51,7 @@ def all_run(connection: Connection[Any], lease: int) -> bool:
     return count(connection, f"status = 'running' and lease = {lease}") == 20
 
 
+@pytest.mark.long
 def test_no_job_fails_because_as_many_machines_as_crashes_are_allowed_were_lost(
     url: str, tmp_path: Path, connection: Connection[Any], ledger: Ledger
 ) -> None:
@@ -86,6 +88,7 @@ def test_the_jobs_of_a_lost_machine_start_again_together(
         until_completed(connection, 20)
 
 
+@pytest.mark.long
 def test_the_suspects_of_a_dead_process_are_spread_over_workers(
     url: str, tmp_path: Path, connection: Connection[Any], ledger: Ledger
 ) -> None:
@@ -103,6 +106,7 @@ def test_the_suspects_of_a_dead_process_are_spread_over_workers(
         until(lambda: one(connection, running) > 1)
 
 
+@pytest.mark.long
 def test_a_worker_that_drains_recovers_the_jobs_of_lost_machines_and_counts_what_it_ends(
     url: str, tmp_path: Path, connection: Connection[Any], ledger: Ledger
 ) -> None:

@@ -36,6 +36,7 @@ def naps(url: str, number: int, seconds: float) -> None:
         queue.enqueue_many("nap", ({"seconds": seconds} for _ in range(number)), retry=Retries(0))
 
 
+@pytest.mark.long
 def test_restarts_of_the_server_are_survived(server: Server, tmp_path: Path, ledger: Ledger) -> None:
     naps(server.url, 700, 0.05)
     with worker_process(server.url, tmp_path, "--concurrency", "20") as worker:

@@ -25,6 +25,7 @@ pytestmark = [pytest.mark.own_database, pytest.mark.usefixtures("handlers_use_te
 MORE = "tests.support.leaving_app:app"
 
 
+@pytest.mark.long
 def test_jobs_that_run_in_or_wait_for_a_child_of_a_killed_worker_process_have_not_crashed(
     url: str, tmp_path: Path, ledger: Ledger, queue: JobQueue
 ) -> None:
@@ -51,6 +52,7 @@ def test_processes_that_a_dead_worker_process_left_behind_are_killed(
         until(lambda: not is_alive(int(entry["what"].split()[1])))
 
 
+@pytest.mark.long
 def test_a_thread_of_a_worker_process_that_was_told_to_stop_has_not_crashed(
     url: str, tmp_path: Path, ledger: Ledger, queue: JobQueue
 ) -> None:

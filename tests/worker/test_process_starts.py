@@ -27,6 +27,7 @@ def starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_a_process_that_dies_at_its_start_is_restarted_beside_the_other(
     url: str, tmp_path: Path, queue: JobQueue, starts: Path
 ) -> None:
@@ -58,6 +59,7 @@ def test_a_broken_module_does_not_stop_processes_that_work(
         assert worker.ended() == 0
 
 
+@pytest.mark.long
 def test_a_process_that_cannot_import_does_not_stop_one_that_works(url: str, tmp_path: Path, starts: Path) -> None:
     """A process counts as working from its start, not only from its end."""
     for name in ("first", "second"):

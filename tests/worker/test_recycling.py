@@ -61,6 +61,7 @@ def test_processes_are_replaced_after_their_jobs_and_every_job_runs_once(
     assert "restarted" not in said
 
 
+@pytest.mark.long
 def test_a_worker_that_drains_also_runs_what_a_replaced_process_enqueues_at_last(
     url: str, tmp_path: Path, connection: Connection[Any]
 ) -> None:
@@ -70,6 +71,7 @@ def test_a_worker_that_drains_also_runs_what_a_replaced_process_enqueues_at_last
     assert count(connection, "status = 'completed'") == 2
 
 
+@pytest.mark.long
 def test_a_long_job_is_not_interrupted_and_its_successor_works_meanwhile(
     url: str, tmp_path: Path, connection: Connection[Any], ledger: Ledger
 ) -> None:
@@ -89,6 +91,7 @@ def test_a_long_job_is_not_interrupted_and_its_successor_works_meanwhile(
     assert count(connection, "attempts <> 1 or crashes > 0") == 0
 
 
+@pytest.mark.long
 def test_a_process_that_finishes_its_last_jobs_stops_at_once_when_it_is_told_to(
     url: str, tmp_path: Path, ledger: Ledger
 ) -> None:
@@ -117,6 +120,7 @@ def test_a_process_that_uses_too_much_memory_is_replaced(
     assert count(connection, "attempts <> 1 or crashes > 0") == 0
 
 
+@pytest.mark.long
 def test_child_processes_are_replaced_as_well(
     url: str, tmp_path: Path, connection: Connection[Any], ledger: Ledger
 ) -> None:

@@ -198,6 +198,7 @@ def test_a_stuck_worker_is_shown_everywhere_and_keeps_its_jobs(
         assert "its worker process was killed by SIGKILL" in seen.page()
 
 
+@pytest.mark.long
 def test_a_stopped_child_process_is_shown_everywhere_and_its_worker_is_not_stuck(
     url: str,
     tmp_path: Path,

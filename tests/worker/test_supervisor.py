@@ -150,6 +150,7 @@ def test_a_job_that_kills_its_process_fails_alone(
             connection.execute("delete from jobs")
 
 
+@pytest.mark.long
 def test_a_memory_hog_is_killed_alone(url: str, tmp_path: Path, connection: Connection[Any], ledger: Ledger) -> None:
     hog = exhaust_memory.using(retry=Retries(0)).enqueue()
     good = [nap_in_child.enqueue(seconds=0.1) for _ in range(3)] + [nap.enqueue(seconds=0.3) for _ in range(5)]
@@ -162,6 +163,7 @@ def test_a_memory_hog_is_killed_alone(url: str, tmp_path: Path, connection: Conn
     assert count(connection, "crashes > 0") == 0
 
 
+@pytest.mark.long
 def test_a_handler_that_ignores_its_deadline_is_killed(
     url: str, tmp_path: Path, connection: Connection[Any], ledger: Ledger
 ) -> None:
