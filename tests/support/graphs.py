@@ -101,7 +101,7 @@ class CountedGraphs:
         self._read = app.database.aread_together
         app.database.aread_together = self.aread_together  # type: ignore[method-assign]
 
-    async def aread_together(self, queries: Sequence[Query[Any]], seconds: float = 3.0) -> Any:
+    async def aread_together(self, queries: Sequence[Query[Any]], seconds: float | None = None) -> Any:
         self.texts += [query.text for query in queries]
         if self.slow and any(query.text.startswith(GRAPH) for query in queries):
             raise TooSlow("slow")
