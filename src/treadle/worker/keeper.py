@@ -303,7 +303,7 @@ async def keep() -> None:
     last.cancel()
     orphaned.cancel()
     await tasks.cancel()
-    crashed = [] if clean else [entry.id for entry in slots.entries() if not entry.process]
+    crashed = [] if clean else slots.blamed()
     recovery = keeper.recover(order["worker_id"], "its program ended while it ran", crashed, keep=not clean)
     # If the database is unavailable for longer, other workers give the jobs back when the lease has run out.
     with contextlib.suppress(TimeoutError):

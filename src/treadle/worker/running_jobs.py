@@ -184,12 +184,14 @@ class RunningJobs:
             running.disarm()
         del self._running[running.claim.id]
         self._apart -= running.apart
-        if running.begun:
-            self._slots.remove(running.slot)
         if not running.ended:
             if running.attempt.has_unwritten:
                 self._record_last_progress(running)
-            self._completer.add(running.claim, outcome, running.started)
+            if running.begun:
+                self._slots.end(running.slot)
+            self._completer.add(running.claim, outcome, running.started, running.slot)
+        elif running.begun:
+            self._slots.remove(running.slot)
         finished()
         if running.apart:
             self._child_is_free()
