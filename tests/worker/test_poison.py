@@ -1,6 +1,7 @@
 """Jobs that end their worker process after their handler has returned."""
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from psycopg import Connection
 from tests.conftest import Connect
 from tests.support.handlers import cancel_all_tasks, exit_late, nap, stop_the_event_loop
 from tests.support.workers import Ledger, auntil, run, until, worker_process
-from treadle import Job, Retries, Treadle
+from treadle import Handle, Job, Retries, Treadle
 from treadle.worker.exit_codes import End
 from treadle.worker.worker import Worker
 
@@ -68,9 +69,13 @@ def test_a_job_that_ends_its_process_after_it_has_returned_is_blamed_and_its_nei
                 good = [nap.using(connection=connection).enqueue(seconds=0.01) for _ in range(4)]
             for each in good:
                 each.result(60)
-            until(lambda pill=pill: pill.status() == "failed", worker.log.read_text)
+            until(partial(has_failed, pill), worker.log.read_text)
             job = pill.job()
             assert error in (job.last_error or "")
             # In a child process, the other two harm only themselves.
             assert (job.crashes, len(ledger.starts(str(pill.id)))) == ((3, 3) if poison is exit_late else (1, 2))
         assert worker.alive()
+
+
+def has_failed(handle: Handle[Any]) -> bool:
+    return handle.status() == "failed"
