@@ -20,8 +20,8 @@ MUTANTS = [
     Mutant(
         "a job that has returned is responsible until its outcome is stored",
         f"{WORKER}/job_slots.py",
-        "        return running + [each.id for each in self._entries(_ENDED)]\n",
-        "        return running\n",
+        " or each.state is State.ENDED\n",
+        "\n",
         test("worker/poison", "test_a_job_is_responsible_until_its_outcome_is_stored"),
     ),
     Mutant(

@@ -280,6 +280,7 @@ class Supervisor:
             self._keeper = Keeper(url, schema, chosen.lease, chosen.crash_limit)
             self._tasks.start(self._keeper.renew)
             self._tasks.start(self._keeper.watch)
+            self._tasks.start(self._keeper.watch_claims)
         worker.worker_id = worker_id
         self._metrics.place = url, schema
         self._worked = True
