@@ -427,6 +427,8 @@ COMMENT ON FUNCTION treadle.find_limits(p_name character varying, p_limit intege
 
 COMMENT ON FUNCTION treadle.find_lost_claims(p_ids uuid[], p_leases bigint[]) IS 'Those of the claims that are lost, because the job was cancelled, recovered, finished or claimed again; and whether the job was completed under the claim.';
 
+COMMENT ON FUNCTION treadle.find_unbegun(p_worker_id character varying, p_begun uuid[], p_here integer, p_apart integer, p_seconds double precision) IS 'Of the jobs that a worker has claimed, the oldest that it should have begun: it was claimed p_seconds ago or longer, it is not among p_begun (those that the worker knows to have begun), and the worker has room for it. p_here of them run in the worker itself, and p_apart in child processes. A job that was claimed ahead, behind long ones, has no room.';
+
 COMMENT ON FUNCTION treadle.find_workflow(p_id uuid, OUT id uuid, OUT has_ended boolean, OUT has_plan boolean) IS 'For enqueue_with_options(): the workflow with this id, or the one that this job is a part of. It cannot end before the transaction does. Null for id: there is none. has_ended: it has ended already. has_plan: it still has to add jobs by itself.';
 
 COMMENT ON FUNCTION treadle.finish_step(p_id uuid, p_position integer, p_name character varying, p_result jsonb, p_lease bigint, p_worker_id character varying) IS 'Records that a step of a job is finished, with its result. Returns false if the claim is lost. Calling it twice, as after a lost reply, records it once.';
@@ -683,7 +685,7 @@ COMMENT ON FUNCTION treadle.report_progress(p_id uuid, p_progress integer, p_sta
 
 COMMENT ON FUNCTION treadle.report_stopped_children(p_worker_id character varying, p_processes integer[], p_jobs uuid[], p_seconds double precision[]) IS 'Notes which child processes of a worker were stopped, with their jobs and for how many seconds; empty arrays: none. It takes no jobs away.';
 
-COMMENT ON FUNCTION treadle.report_stuck(p_worker_id character varying, p_kind character varying, p_seconds double precision, p_job uuid, p_stack text) IS 'Notes that the event loop of a worker has not run for p_seconds (p_kind: stopped, or blocked by p_job), or that it runs again (null). It takes no jobs away, and marks p_job as running.';
+COMMENT ON FUNCTION treadle.report_stuck(p_worker_id character varying, p_kind character varying, p_seconds double precision, p_job uuid, p_stack text) IS 'Notes that the event loop of a worker has not run for p_seconds (p_kind: stopped, or blocked by p_job), that it does not begin p_job, which it claimed that long ago (unbegun), or that all is well again (null). It takes no jobs away, and marks a job that blocks it as running.';
 
 CREATE TABLE treadle.workflows (
     id uuid NOT NULL,
@@ -1777,11 +1779,11 @@ COMMENT ON COLUMN treadle.workers.lease IS 'How long the worker may go without r
 
 COMMENT ON COLUMN treadle.workers.asleep_at IS 'When it fell asleep, without jobs; its lease is long meanwhile. Null: it is awake. See renew_workers().';
 
-COMMENT ON COLUMN treadle.workers.stuck_since IS 'When its event loop last ran, if that is some seconds ago although its lease is renewed. Null: it runs. See report_stuck().';
+COMMENT ON COLUMN treadle.workers.stuck_since IS 'When its event loop last ran, if that is some seconds ago although its lease is renewed; or when it claimed the job that it does not begin. Null: all is well. See report_stuck().';
 
-COMMENT ON COLUMN treadle.workers.stuck_kind IS 'stopped: its process was stopped, by a signal or a debugger; blocked: something blocks its event loop.';
+COMMENT ON COLUMN treadle.workers.stuck_kind IS 'stopped: its process was stopped, by a signal or a debugger; blocked: something blocks its event loop; unbegun: it has claimed a job and does not begin it although it has room.';
 
-COMMENT ON COLUMN treadle.workers.stuck_job IS 'The job that blocks its event loop, if it is known.';
+COMMENT ON COLUMN treadle.workers.stuck_job IS 'The job that blocks its event loop, if it is known, or that it does not begin.';
 
 COMMENT ON COLUMN treadle.workers.stuck_stack IS 'Where its event loop is blocked, if it is known.';
 

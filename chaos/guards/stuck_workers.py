@@ -6,6 +6,27 @@ PULSE, SHOWN = "worker/pulse", "web/workers"
 
 MUTANTS = [
     Mutant(
+        "a job that was claimed ahead, behind long ones, is no sign that its worker is stuck",
+        f"{FUNCTIONS}/public/find_unbegun.sql",
+        "            else p_here < coalesce(changed.concurrency, worker.concurrency)\n",
+        "            else true\n",
+        test("worker/unbegun", "test_a_job_that_waits_for_others_is_not"),
+    ),
+    Mutant(
+        "a job that waits for a child process is no sign that its worker is stuck",
+        f"{WORKER}/executor.py",
+        "self._slots.add(running.claim.id, running.claim.lease, 0.0, state=State.STARTING)",
+        "0",
+        test("worker/child_starts", "test_a_job_whose_process_starts_is_noted"),
+    ),
+    Mutant(
+        "a job that is claimed and does not begin is noticed",
+        f"{WORKER}/unbegun.py",
+        "elif self._suspected == oldest.id and",
+        "elif False and",
+        test("worker/unbegun", "test_a_worker_that_loses_a_claim_is_noticed_until_it_begins_the_job"),
+    ),
+    Mutant(
         "a worker whose event loops are stuck is not ready",
         "src/treadle/worker/supervisor.py",
         "        if stuck > STUCK_SECONDS:\n",

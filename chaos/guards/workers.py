@@ -18,6 +18,27 @@ MUTANTS = [
         test("worker/services", "test_a_part_that_fails_or_is_cancelled_is_started_again"),
     ),
     Mutant(
+        "a job that has returned is responsible until its outcome is stored",
+        f"{WORKER}/job_slots.py",
+        " or each.state is State.ENDED\n",
+        "\n",
+        test("worker/poison", "test_a_job_is_responsible_until_its_outcome_is_stored"),
+    ),
+    Mutant(
+        "a job whose outcome is stored is no longer responsible",
+        f"{WORKER}/completer.py",
+        "                self._free_slot(slot)\n\n    def _postpone",
+        "                pass\n\n    def _postpone",
+        test("worker/poison", "test_a_job_is_responsible_until_its_outcome_is_stored"),
+    ),
+    Mutant(
+        "an exit code that a handler has chosen is not the worker's",
+        f"{WORKER}/supervisor.py",
+        "        if code in EXPECTED and code != worker.slots.ending:\n",
+        "        if False:\n",
+        test("worker/poison", "test_a_job_that_ends_its_process_after_it_has_returned_is_blamed_and_its_neighbours"),
+    ),
+    Mutant(
         "run_worker() returns although threads of handlers were just used",
         f"{WORKER}/run.py",
         "        thread.join(max(0.0, end - time.monotonic()))\n",

@@ -120,6 +120,27 @@ def segfault(job: Job) -> None:
     ctypes.string_at(0)
 
 
+@app.job(retry=Retries(0))
+async def cancel_all_tasks(job: Job) -> None:
+    """Those of its worker, too."""
+    note("start", job)
+    for task in asyncio.all_tasks():
+        task.cancel()
+
+
+@app.job(retry=Retries(0))
+async def stop_the_event_loop(job: Job) -> None:
+    note("start", job)
+    asyncio.get_running_loop().stop()
+
+
+@app.job(retry=Retries(0))
+async def exit_late(job: Job, code: int) -> None:
+    """When it has returned, and before its outcome can be stored."""
+    note("start", job)
+    asyncio.get_running_loop().call_soon(os._exit, code)
+
+
 @app.job(retry=Retries(1), process=True, memory_limit="200MB")
 def exhaust_memory(job: Job) -> None:
     note("start", job)

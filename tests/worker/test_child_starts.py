@@ -11,9 +11,10 @@ from tests.support.apps import use_database
 from tests.support.handlers import app as handlers_app
 from tests.support.handlers import nap_in_child
 from tests.support.slow_children_app import IMPORT_SECONDS, unhurried
-from tests.support.workers import Ledger, run, until, worker_process
+from tests.support.workers import Ledger, auntil, run, until, worker_process
 from treadle import JobFailed, JobQueue, Retries, Treadle
 from treadle.worker import children
+from treadle.worker.job_slots import State
 from treadle.worker.worker import Worker
 
 pytestmark = pytest.mark.own_database
@@ -38,6 +39,21 @@ def test_the_time_of_a_job_counts_from_its_handler_not_from_its_process(
         until(lambda: queue.get(job_id).status.finished)
     row = queue.get(job_id)
     assert (row.status, row.result, row.last_error) == ("completed", "in time", None)
+
+
+def test_a_job_whose_process_starts_is_noted(later: Treadle, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has not begun, so it is neither blamed for its worker nor late."""
+    monkeypatch.setenv(IMPORT_SECONDS, "0.5")
+
+    async def body(worker: Worker) -> None:
+        handle = await unhurried.aenqueue()
+        await auntil(lambda: [(each.id, each.state) for each in worker.slots.all_entries()])
+        assert [(each.id, each.state) for each in worker.slots.all_entries()] == [(handle.id, State.STARTING)]
+        assert (worker.slots.entries(), worker.slots.blamed()) == ([], [])
+        assert await handle.aresult(30) == "done"
+        await auntil(lambda: worker.slots.all_entries() == [])
+
+    run(later, body, children=1)
 
 
 def test_a_process_that_takes_too_long_to_start_is_given_up_and_killed(

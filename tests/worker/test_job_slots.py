@@ -2,7 +2,7 @@
 
 from uuid import uuid4
 
-from treadle.worker.job_slots import _SIZE, _USED, JobSlots
+from treadle.worker.job_slots import _SIZE, _STATE_AT, JobSlots
 
 
 def test_only_slots_that_were_used_are_read() -> None:
@@ -16,7 +16,7 @@ def test_only_slots_that_were_used_are_read() -> None:
         for each in taken[:299]:
             slots.remove(each)
         assert [entry.id for entry in reader.entries()] == [ids[299]]
-        slots._memory[5_000 * _SIZE + _USED] = 1
+        slots._memory[5_000 * _SIZE + _STATE_AT] = 1
         assert [entry.id for entry in reader.entries()] == [ids[299]], "it reads slots that were never used"
     finally:
         reader._memory.close()

@@ -153,8 +153,8 @@ def _workers(workers: Sequence[WorkerRow]) -> list[Metric]:
         Metric(
             "treadle_workers",
             "gauge",
-            "Worker processes: alive, asleep (without work), stuck (the event loop does not run), silent (no "
-            "heartbeat), or lost lately.",
+            "Worker processes: alive, asleep (without work), stuck (the event loop does not run, or claimed jobs do "
+            "not begin), silent (no heartbeat), or lost lately.",
             states,
         ),
         _one("treadle_worker_slots", "How many jobs the live workers run at once.", slots),

@@ -186,8 +186,12 @@ def _stuck(facts: Facts) -> list[Verdict]:
     more = len(stuck) - 1
     who = f"Worker {worker.worker_id} and {more} more are" if more else f"Worker {worker.worker_id} is"
     seconds = max(0.0, facts.now - state.since.timestamp())
-    by = f", blocked by a job of type {state.job_type}" if state.job_type else ""
-    what = "its process was stopped" if state.kind == "stopped" else f"its event loop has not run for {span(seconds)}"
+    by = f", blocked by a job of type {state.job_type}" if state.job_type and state.kind == "blocked" else ""
+    what = f"its event loop has not run for {span(seconds)}"
+    if state.kind == "stopped":
+        what = "its process was stopped"
+    elif state.kind == "unbegun":
+        what = f"it has not begun a job that it claimed {span(seconds)} ago, although it has room"
     sentence = f"{who} stuck: {what}{by}."
     severity = severity_of(seconds, *facts.limits.stuck)
     return [_verdict(severity, sentence, "stuck_workers", "/workers", "Workers", "treadle doctor")]

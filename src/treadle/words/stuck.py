@@ -1,4 +1,5 @@
-"""A worker whose event loop does not run, in words: the same on pages, at the command line and in the log."""
+"""A worker whose event loop does not run, or that does not begin its jobs, in words: the same on pages, at the command
+line and in the log."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -18,11 +19,12 @@ MOST = 20
 
 class Stuck(NamedTuple):
     since: datetime
-    """When its event loop last ran."""
+    """When its event loop last ran, or when it claimed the job that it does not begin."""
     kind: str
-    """`stopped`: its process was stopped, by a signal or a debugger; `blocked`: something blocks its event loop."""
+    """`stopped`: its process was stopped, by a signal or a debugger; `blocked`: something blocks its event loop;
+    `unbegun`: it has claimed a job and does not begin it although it has room."""
     job_id: UUID | None
-    """The job that blocks it, if it is known."""
+    """The job that blocks it, if it is known, or that it does not begin."""
     job_type: str | None
     stack: str | None
     """Where it is blocked, if it is known."""
@@ -82,9 +84,10 @@ def describe_stuck(stuck: Stuck, at: datetime) -> str:
     seconds = span(max(0.0, (at - stuck.since).total_seconds()))
     if stuck.kind == "stopped":
         return f"its process was stopped {seconds} ago, by a signal or a debugger"
-    by = ""
-    if stuck.job_id is not None:
-        by = f" by job {stuck.job_id}" + (f" ({printable(stuck.job_type)})" if stuck.job_type else "")
+    job = f"job {stuck.job_id}" + (f" ({printable(stuck.job_type)})" if stuck.job_type else "")
+    if stuck.kind == "unbegun":
+        return f"it has not begun {job}, which it claimed {seconds} ago, although it has room for it"
+    by = "" if stuck.job_id is None else f" by {job}"
     return f"its event loop has been blocked for {seconds}{by}{where_blocked(stuck.stack)}"
 
 
@@ -101,6 +104,8 @@ def summarize_stuck(stuck: Stuck) -> str:
     """For a narrow column: what blocks it comes first. How long is said elsewhere."""
     if stuck.kind == "stopped":
         return "stopped by a signal or a debugger"
+    if stuck.kind == "unbegun":
+        return "does not begin what it has claimed"
     frames = _frames(stuck.stack)
     # The first one is the handler.
     file, line, function = frames[0] if frames else ("", "", "")
@@ -113,7 +118,7 @@ def summarize_stuck(stuck: Stuck) -> str:
 def unblock(*processes: tuple[Stuck, str | None, int | None]) -> str:
     """What to do about these workers, each with its host and the number of its process."""
     stopped = [each for each in processes if each[0].kind == "stopped"]
-    blocked = [each for each in processes if each[0].kind != "stopped"]
+    blocked = [each for each in processes if each[0].kind == "blocked"]
     holding = [each for each in blocked if holds_gil(each[0].stack)]
     said = []
     if stopped:
@@ -129,6 +134,8 @@ def unblock(*processes: tuple[Stuck, str | None, int | None]) -> str:
         )
     if blocked:
         said.append('With @app.job(timeout=("25s", "30s")), the supervisor replaces a process that blocks for longer')
+    if len(stopped) + len(blocked) < len(processes):
+        said.append("A part of the worker has failed: its log may say why")
     it, its = _it(processes, "the process", "the processes"), _it(processes, "its", "their")
     said.append(f"To replace {it}{_commands('kill -9', processes)}; {its} jobs run again")
     return ". ".join(said)

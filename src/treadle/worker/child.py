@@ -51,6 +51,8 @@ class ChildState:
     def __init__(self, pipe: "Connection[Any, Any]") -> None:
         self.attempt: Attempt | None = None
         self.stop: Callable[[], object] | None = None
+        self.main: asyncio.Task[Any] | None = None
+        """What waits for the handler on the event loop."""
         self.has_records = threading.Event()
         self.flushed = threading.Event()
         self.flush_failed = False
@@ -136,12 +138,13 @@ def _run(order: dict[str, Any], state: ChildState, runner: asyncio.Runner) -> Ou
         middlewares = function.backend.middlewares
         if function.is_async:
             called = middlewares.acall(job_of(attempt), handler)
+            state.main = None
             try:
                 value = runner.run(_cancellable(called, state), context=copy_context())
-            except (SystemExit, KeyboardInterrupt):
-                # They leave the event loop, and what they leave behind in it would end the next job, too.
-                state.spoilt = True
-                raise
+            finally:
+                # A handler has left the event loop, by SystemExit, or has stopped it. What it leaves behind there would
+                # end the next job, too.
+                state.spoilt = state.main is None or not state.main.done()
             return returned(function, attempt, value)
         return returned(function, attempt, middlewares.call(job_of(attempt), handler))
     except BaseException as error:
@@ -176,6 +179,7 @@ def _find(module: ModuleType, name: str) -> JobFunction[..., Any, ..., Any]:
 
 async def _cancellable(called: Coroutine[Any, Any, Any], state: ChildState) -> Any:
     loop = asyncio.get_running_loop()
+    state.main = asyncio.current_task()
     task = loop.create_task(called)
     state.stop = lambda: loop.call_soon_threadsafe(task.cancel)
     return await task

@@ -3,6 +3,8 @@
 No outcome is given up: while the database is unavailable they wait. Each is fenced by its lease number, so writing one
 twice does no harm. If a reply is lost, the completer checks what was committed. An outcome whose row another
 transaction has locked is postponed until the row is free, and the others are written meanwhile.
+
+Until its outcome is stored, a job keeps its job slot: if the process ends before that, the job may be the cause.
 """
 
 import asyncio
@@ -26,6 +28,7 @@ from treadle.words.claim import Claim
 from treadle.words.outcome import Ending, Outcome
 from treadle.words.own_log import log
 from treadle.words.status import Status
+from treadle.worker.job_slots import MOST_ENDED
 from treadle.worker.recorder import LOCKED_SECONDS, Recorder
 
 # A claim, its outcome, and when the job was started (time.monotonic) or how many seconds ago.
@@ -45,6 +48,7 @@ class Completer:
         crash_limit: int,
         unavailable: Callable[[DatabaseUnavailable | None], None],
         written: Callable[[], None],
+        free_slot: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._connection = connection
         self._worker_id = worker_id
@@ -53,6 +57,9 @@ class Completer:
         self._crash_limit = crash_limit
         self._unavailable = unavailable
         self._written = written
+        self._free_slot = free_slot
+        self._slots: dict[tuple[UUID, int], int] = {}
+        """The job slots of those whose outcome is not stored, by id and lease number."""
         self._waiting: list[FinishedJob] = []
         self._writing: list[FinishedJob] = []
         self.postponed: list[FinishedJob] = []
@@ -62,7 +69,12 @@ class Completer:
         self._empty = asyncio.Event()
         self._empty.set()
 
-    def add(self, claim: Claim, outcome: Outcome, started: float) -> None:
+    def add(self, claim: Claim, outcome: Outcome, started: float, slot: int = 0) -> None:
+        """`slot`: its job slot, which is free when the outcome is stored. 0: it has none."""
+        if slot and len(self._slots) < MOST_ENDED:
+            self._slots[claim.id, claim.lease] = slot
+        elif slot:
+            self._free_slot(slot)
         self._waiting.append((claim, outcome, started))
         self._added.set()
         self._empty.clear()
@@ -91,6 +103,11 @@ class Completer:
                 self._empty.set()
                 self._written()
 
+    def _stored(self, batch: list[FinishedJob]) -> None:
+        for claim, _, _ in batch:
+            if slot := self._slots.pop((claim.id, claim.lease), 0):
+                self._free_slot(slot)
+
     def _postpone(self, batch: list[FinishedJob]) -> None:
         if not batch:
             return
@@ -111,6 +128,7 @@ class Completer:
         if others:
             await self._persist(others, self._settle)
         if len(done) + len(others) < len(batch):
+            self._stored([each for each in batch if each[1].ending in (Ending.DROPPED, Ending.WRITTEN)])
             for claim, outcome, started in batch:
                 if outcome.ending is Ending.DROPPED:
                     self._listeners.emit(events.about(claim, self._worker_id, events.LeaseWasLost))
@@ -157,12 +175,14 @@ class Completer:
                 # One of them cannot be written. It must not delay the others.
                 if len(batch) == 1:
                     await self._last_resort(batch[0], error)
+                    self._stored(batch)
                     return
                 for each in batch:
                     await self._persist([each], write)
                 return
             else:
                 self._unavailable(None)
+                self._stored(batch)
                 return
 
     async def _without_locked(self, batch: list[FinishedJob]) -> list[FinishedJob]:

@@ -22,7 +22,7 @@ from treadle.attempt.job import job_of
 from treadle.jobs.workload import Workload
 from treadle.words.outcome import Ending, Outcome
 from treadle.worker.children import Children
-from treadle.worker.job_slots import JobSlots
+from treadle.worker.job_slots import JobSlots, State
 from treadle.worker.outcomes import ChildEnded, raised, returned, stopped
 from treadle.worker.recycling import UNLIMITED, Limits
 from treadle.worker.running import Running, deadline_of
@@ -93,13 +93,14 @@ class Executor:
     def _begin(self, running: Running, process: int = 0) -> None:
         """The job begins, in a child process or here: from now on it can crash its process or miss its deadline."""
         claim = running.claim
-        if running.begun:  # a middleware calls the handler again
+        if running.slot:  # it has waited for its child process, or a middleware calls the handler again
             self._slots.remove(running.slot)
         running.slot = self._slots.add(claim.id, claim.lease, deadline_of(running.function.policy), process)
         running.begin()
 
     async def _in_child(self, running: Running) -> Outcome:
         outcomes: list[Outcome] = []
+        running.slot = self._slots.add(running.claim.id, running.claim.lease, 0.0, state=State.STARTING)
 
         async def call() -> Any:
             outcome = await self._children.run(running, partial(self._begin, running))

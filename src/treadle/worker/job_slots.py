@@ -1,9 +1,10 @@
 """Which jobs a worker is running, and until when they may run, in shared memory that survives the worker's process.
 
-The worker notes each job that begins. The process that supervises it reads which jobs were running when the worker
-died, and which ones are past their deadline. In return it notes when the lease was last renewed, and the worker stops
-its handlers if that was too long ago. Neither waits for the other: a blocked event loop cannot make a live job look
-dead. A job costs one write of 64 bytes.
+The worker notes each job that begins, and keeps the note until the outcome of the job is stored: a handler may end its
+process after it has returned. The process that supervises it reads which jobs these were when the worker died, and
+which ones are past their deadline. In return it notes when the lease was last renewed, and the worker stops its
+handlers if that was too long ago. Neither waits for the other: a blocked event loop cannot make a live job look dead.
+A job costs one write of 64 bytes.
 
 The worker's event loop also notes that it runs (pulse.py), and at the end there is room for the stack of a thread that
 blocks it.
@@ -14,6 +15,7 @@ import os
 import struct
 import tempfile
 import threading
+from enum import IntEnum, auto
 from typing import NamedTuple
 from uuid import UUID
 
@@ -27,11 +29,25 @@ _PULSE = struct.Struct("<d")  # when the event loop last ran; 0: it is not watch
 _PULSE_AT = 16
 _LOOP = struct.Struct("<Qiii")  # of the event loop: its thread, as Python and as the system name it; process; signal
 _LOOP_AT = 24
+_ENDING = struct.Struct("<i")  # the exit code with which the worker ends by itself
+_ENDING_AT = 44
 _SLOT = struct.Struct("<16sqddi")  # job, lease number, started, deadline, process
-_USED = 63
+_STATE_AT = 63
+_SLOTS = struct.Struct("<16sqddi19xB")  # with the state
 
 _SIZE = 64
+# So many jobs that have ended keep their slots until their outcomes are stored.
+MOST_ENDED = 10_000
 STACK_BYTES = 64 * 1024
+
+
+class State(IntEnum):
+    FREE = 0
+    RUNNING = auto()
+    ENDED = auto()
+    """Its outcome is not stored yet."""
+    STARTING = auto()
+    """It waits until its child process has started. It has not begun."""
 
 
 class Entry(NamedTuple):
@@ -40,6 +56,7 @@ class Entry(NamedTuple):
     started: float
     deadline: float  # 0: none
     process: int  # 0: in the worker itself; otherwise the child process, which can be killed on its own
+    state: State
 
 
 class EventLoop(NamedTuple):
@@ -93,6 +110,16 @@ class JobSlots:
     def asleep(self, value: bool) -> None:
         _ASLEEP.pack_into(self._memory, _ASLEEP_AT, value)
 
+    @property
+    def ending(self) -> int:
+        """The exit code with which the worker ends by itself. 0: it does not, but a handler may end it with any."""
+        value: int = _ENDING.unpack_from(self._memory, _ENDING_AT)[0]
+        return value
+
+    @ending.setter
+    def ending(self, code: int) -> None:
+        _ENDING.pack_into(self._memory, _ENDING_AT, code)
+
     # The event loop. The worker writes where it runs and when; both sides write and clear the stack.
 
     @property
@@ -142,17 +169,21 @@ class JobSlots:
     # The jobs. Only the worker writes them; any thread of it may add one. A slot is marked as used after it is filled,
     # and as free before reuse.
 
-    def add(self, job_id: UUID, lease: int, deadline: float, process: int = 0) -> int:
-        """Note a job that begins; returns its slot. A job that waits for a child process has not begun."""
+    def add(self, job_id: UUID, lease: int, deadline: float, process: int = 0, state: State = State.RUNNING) -> int:
+        """Note a job that begins, or waits for a child process; returns its slot."""
         slot = self._free.pop()
         if slot > self._highest:
             self._raise_highest(slot)
         _SLOT.pack_into(self._memory, slot * _SIZE, job_id.bytes, lease, now(), deadline, process)
-        self._memory[slot * _SIZE + _USED] = 1
+        self._memory[slot * _SIZE + _STATE_AT] = state
         return slot
 
+    def end(self, slot: int) -> None:
+        """The job in this slot has ended, and its outcome is not stored yet."""
+        self._memory[slot * _SIZE + _STATE_AT] = State.ENDED
+
     def remove(self, slot: int) -> None:
-        self._memory[slot * _SIZE + _USED] = 0
+        self._memory[slot * _SIZE + _STATE_AT] = State.FREE
         self._free.append(slot)
 
     def remove_deadline(self, slot: int) -> None:
@@ -162,12 +193,33 @@ class JobSlots:
 
     def entries(self) -> list[Entry]:
         """The jobs that are running, or were running when the worker died."""
+        return [each for each in self.all_entries() if each.state is State.RUNNING]
+
+    def blamed(self) -> list[UUID]:
+        """The jobs that may have ended the process of the worker: they were running in it, or their outcomes were not
+        stored yet. What ran in a child process has not."""
+        return [
+            each.id
+            for each in self.all_entries()
+            if (each.state is State.RUNNING and not each.process) or each.state is State.ENDED
+        ]
+
+    def all_entries(self) -> list[Entry]:
         found = []
-        for slot in range(1, _HIGHEST.unpack_from(self._memory, _HEADER.size)[0] + 1):
-            if self._memory[slot * _SIZE + _USED]:
+        highest = _HIGHEST.unpack_from(self._memory, _HEADER.size)[0]
+        # Read at once: of thousands of slots few are used.
+        for slot, state in enumerate(self._memory[_SIZE + _STATE_AT : (highest + 1) * _SIZE : _SIZE], 1):
+            if state:
                 raw, lease, started, deadline, process = _SLOT.unpack_from(self._memory, slot * _SIZE)
-                found.append(Entry(UUID(bytes=raw), lease, started, deadline, process))
+                found.append(Entry(UUID(bytes=raw), lease, started, deadline, process, State(state)))
         return found
+
+    @property
+    def begun_at(self) -> float:
+        """When the last job began, or began to wait for a child process."""
+        highest = _HIGHEST.unpack_from(self._memory, _HEADER.size)[0]
+        slots = self._memory[_SIZE : (highest + 1) * _SIZE]
+        return max((started for _, _, started, *_ in _SLOTS.iter_unpack(slots)), default=0.0)
 
     def _raise_highest(self, slot: int) -> None:
         with self._raising:  # another thread may have taken a higher one

@@ -23,11 +23,13 @@ from treadle.db.query import Query
 from treadle.db.reconnecting import DatabaseUnavailable, ReconnectingConnection, RowLocked
 from treadle.words.clock import now
 from treadle.words.own_log import log
+from treadle.worker import unbegun
 from treadle.worker.job_slots import JobSlots
 from treadle.worker.options import ASLEEP_LEASE, Settings, renew_every
 from treadle.worker.pulse import ASLEEP_CHECK_SECONDS, CHECK_SECONDS, ChildWatch, Kind, PulseWatch, StoppedChild, Stuck
 from treadle.worker.services import within
 from treadle.worker.tasks import Tasks
+from treadle.worker.unbegun import ClaimWatch
 
 # At each host of the URL; the minimum of libpq. The first of two hosts may not respond, and the lease is short.
 CONNECT_SECONDS = 2
@@ -49,21 +51,38 @@ class Watched:
         """The statements to be sent, below."""
         self._pulse = PulseWatch(slots)
         self._children = ChildWatch(slots)
+        self._claims = ClaimWatch(worker_id, slots)
 
     def check(self, moment: float) -> bool:
         """Notice when it is stuck, or a child of it is stopped, and when that ends. Returns whether there is news."""
-        before, stopped = self._pulse.stuck, self._children.stopped
+        before, stopped = self._state, self._children.stopped
         if is_news := self._pulse.check(moment):
-            _log(self.worker_id, before, self._pulse.stuck, moment)
-            self.unreported.add(self.stuck)
+            self._has_changed(before, moment)
         if self._children.check(moment):
             _log_children(self.worker_id, stopped, self._children.stopped)
             self.unreported.add(self.stopped_children)
             is_news = True
         return is_news
 
+    async def check_claims(self, connection: ReconnectingConnection) -> bool:
+        """Notice when it does not begin the jobs that it has claimed, and when that ends. Returns whether there is
+        news."""
+        before = self._state
+        if is_news := await self._claims.check(connection):
+            self._has_changed(before, now())
+        return is_news
+
+    @property
+    def _state(self) -> Stuck | None:
+        # If its event loop does not run, that is why nothing begins.
+        return self._pulse.stuck or self._claims.stuck
+
+    def _has_changed(self, before: Stuck | None, moment: float) -> None:
+        _log(self.worker_id, before, self._state, moment)
+        self.unreported.add(self.stuck)
+
     def stuck(self) -> Query[None]:
-        return worker_queries.report_stuck(self.worker_id, *_described(self._pulse.stuck))
+        return worker_queries.report_stuck(self.worker_id, *_described(self._state))
 
     def stopped_children(self) -> Query[None]:
         moment = now()
@@ -135,6 +154,18 @@ class Keeper:
                 except Exception:
                     log.exception("the processes of worker %s could not be checked", worker.worker_id)
 
+    async def watch_claims(self) -> None:
+        """Look at the jobs that the workers have claimed until cancelled."""
+        while True:
+            await asyncio.sleep(unbegun.CHECK_SECONDS)
+            for worker in list(self._workers.values()):
+                try:
+                    if await worker.check_claims(self.connection):
+                        self._changed.set()
+                except Exception as error:
+                    if not isinstance(error, DatabaseUnavailable):
+                        log.exception("the claims of worker %s could not be checked", worker.worker_id)
+
     async def report(self) -> None:
         """Write the news of the workers. What could not be written is written after the next renewal."""
         for worker in list(self._workers.values()):
@@ -185,7 +216,14 @@ def all_asleep(workers: Collection[JobSlots]) -> bool:
 def _log(worker_id: str, before: Stuck | None, after: Stuck | None, moment: float) -> None:
     if after is None:
         seconds = 0.0 if before is None else moment - before.since
+        if before is not None and before.kind is Kind.UNBEGUN:
+            log.warning("worker %s begins its jobs again, after %.1f seconds", worker_id, seconds)
+            return
         log.warning("worker %s is no longer stuck: its event loop runs again, after %.1f seconds", worker_id, seconds)
+    elif after.kind is Kind.UNBEGUN:
+        seconds = moment - after.since
+        message = "worker %s is stuck: it has not begun job %s, which it claimed %.1f seconds ago, although it has room"
+        log.warning(message, worker_id, after.job, seconds)
     elif after.kind is Kind.STOPPED:
         log.warning("worker %s is stuck: its process has been stopped, by a signal or a debugger", worker_id)
     else:
@@ -296,6 +334,7 @@ async def keep() -> None:
     tasks = Tasks()
     tasks.start(keeper.renew)
     tasks.start(keeper.watch)
+    tasks.start(keeper.watch_claims)
     # The end of the pipe is not enough: a process that the program has forked may keep it open.
     last, orphaned = asyncio.create_task(reader.readline()), asyncio.create_task(_orphaned(order["parent"]))
     await asyncio.wait([last, orphaned], return_when=asyncio.FIRST_COMPLETED)
@@ -303,7 +342,7 @@ async def keep() -> None:
     last.cancel()
     orphaned.cancel()
     await tasks.cancel()
-    crashed = [] if clean else [entry.id for entry in slots.entries() if not entry.process]
+    crashed = [] if clean else slots.blamed()
     recovery = keeper.recover(order["worker_id"], "its program ended while it ran", crashed, keep=not clean)
     # If the database is unavailable for longer, other workers give the jobs back when the lease has run out.
     with contextlib.suppress(TimeoutError):

@@ -8,6 +8,7 @@ from typing import TypedDict, Unpack
 from treadle.words.duration import Duration, duration
 from treadle.words.errors import InvalidArgument
 from treadle.words.naming import MOST_CONCURRENCY, text_within
+from treadle.worker.job_slots import MOST_ENDED
 
 # How long handlers that were interrupted may take to stop, and the last outcomes to be written.
 STOP_SECONDS = 3.0
@@ -59,8 +60,9 @@ class Settings:
 
     @property
     def slots(self) -> int:
-        """For as many jobs as an operator can let it run. A slot takes memory only when it is used."""
-        return MOST_CONCURRENCY + self.children
+        """For as many jobs as an operator can let it run, and some that have ended. A slot takes memory only when it is
+        used."""
+        return MOST_CONCURRENCY + self.children + MOST_ENDED
 
     # A worker that cannot renew its lease stops its handlers before the lease runs out, and is killed if it does not.
     @property

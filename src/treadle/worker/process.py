@@ -38,7 +38,7 @@ def main() -> None:
     order = json.loads(sys.stdin.buffer.readline())
     set_up(order["log_level"], order["log_style"], running_job_fields)
     try:
-        # Not asyncio.run: if a handler ends the process, the running jobs have to stay in their slots.
+        # Not asyncio.run: if a handler ends the process, its jobs have to stay in their slots.
         ended = asyncio.new_event_loop().run_until_complete(_serve(order))
     except TreadleError as error:
         print(f"Error: {masked(str(error))}", file=sys.stderr)
@@ -80,7 +80,9 @@ async def _serve(order: dict[str, Any]) -> End:
         listening.append(asyncio.create_task(_listen(workload.listeners.emit, recycling)))
 
     _collect_seldom()
-    return await work(workload, slots, ready, retiring, recycling, **order["options"])
+    ended = await work(workload, slots, ready, retiring, recycling, **order["options"])
+    slots.ending = ended.value
+    return ended
 
 
 def _collect_seldom() -> None:

@@ -40,6 +40,8 @@ class Kind(StrEnum):
     STOPPED = "stopped"
     """By a signal (SIGSTOP), or by a debugger."""
     BLOCKED = "blocked"
+    UNBEGUN = "unbegun"
+    """It has claimed a job that it does not begin (unbegun.py)."""
 
 
 class Stuck(NamedTuple):
@@ -47,7 +49,7 @@ class Stuck(NamedTuple):
     since: float
     """By now()."""
     job: UUID | None = None
-    """The job that blocks the event loop, if it is known."""
+    """The job that blocks the event loop, if it is known; or the one that does not begin."""
     job_type: str | None = None
     stack: str | None = None
 

@@ -45,7 +45,7 @@ class Running:
         self.claim = claim
         self.function = function
         self.attempt = Attempt(claim, environment, writer)
-        self.slot = 0  # in shared memory (worker/job_slots.py), from when it has begun
+        self.slot = 0  # in shared memory (worker/job_slots.py), from when it has begun or waits for a child process
         self.apart = apart  # in a child process
         self.started = self.attempt.started  # when it began, once it has
         self.task: asyncio.Task[None] | None = None

@@ -184,16 +184,25 @@ class RunningJobs:
             running.disarm()
         del self._running[running.claim.id]
         self._apart -= running.apart
-        if running.begun:
-            self._slots.remove(running.slot)
         if not running.ended:
             if running.attempt.has_unwritten:
                 self._record_last_progress(running)
-            self._completer.add(running.claim, outcome, running.started)
+            self._completer.add(running.claim, outcome, running.started, self._leave_slot(running))
+        elif running.slot:
+            self._slots.remove(running.slot)
         finished()
         if running.apart:
             self._child_is_free()
         self._changed.set()
+
+    def _leave_slot(self, running: Running) -> int:
+        """A job that has begun keeps its slot until its outcome is stored."""
+        if running.begun:
+            self._slots.end(running.slot)
+            return running.slot
+        if running.slot:
+            self._slots.remove(running.slot)
+        return 0
 
     def _record_last_progress(self, running: Running) -> None:
         try:

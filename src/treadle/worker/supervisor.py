@@ -198,11 +198,14 @@ class Supervisor:
     async def _end_of(self, worker: WorkerProcess) -> int:
         """Wait until the process has ended, and give back its jobs. Returns its exit code."""
         code = await worker.process.wait()
+        how = died(code)
+        if code in EXPECTED and code != worker.slots.ending:
+            code = End.BROKEN.value  # a handler has ended it, with this code
         self._processes.discard(worker)
         worker.kill()  # processes that it left behind
         if self._restarts(code) and code != End.RECYCLED.value:
-            log.error("a worker process %s; it is restarted", worker.killed_for or died(code))
-        await self._recover(worker, code)
+            log.error("a worker process %s; it is restarted", worker.killed_for or how)
+        await self._recover(worker, code, how)
         worker.slots.close()
         return code
 
@@ -277,6 +280,7 @@ class Supervisor:
             self._keeper = Keeper(url, schema, chosen.lease, chosen.crash_limit)
             self._tasks.start(self._keeper.renew)
             self._tasks.start(self._keeper.watch)
+            self._tasks.start(self._keeper.watch_claims)
         worker.worker_id = worker_id
         self._metrics.place = url, schema
         self._worked = True
@@ -285,16 +289,16 @@ class Supervisor:
             some, self._recovered = self._recovered[:100], self._recovered[100:]
             worker.send({"recovered": [[str(each.id), each.job_type, each.worker_id, each.status] for each in some]})
 
-    async def _recover(self, worker: WorkerProcess, code: int) -> None:
-        """Give back the jobs of a worker process that has ended. Those that were running in a process that died by
-        itself are counted as crashed; no others are."""
+    async def _recover(self, worker: WorkerProcess, code: int, how: str) -> None:
+        """Give back the jobs of a worker process that has ended. Those that may have ended it are counted as
+        crashed, and no others."""
         if self._keeper is None or worker.worker_id is None:
             return
         expected = code in EXPECTED
         crashed: list[UUID] = []
         if not (self._stopping.is_set() or expected or worker.killed_for):
-            crashed = [entry.id for entry in worker.slots.entries() if not entry.process]
-        reason = f"its worker process {died(code)}"
+            crashed = worker.slots.blamed()
+        reason = f"its worker process {how}"
         recovery = asyncio.ensure_future(
             self._keeper.recover(worker.worker_id, reason, crashed, worker.overdue, keep=not expected)
         )

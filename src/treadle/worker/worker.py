@@ -283,7 +283,14 @@ class Worker:
         recorder = self._recorder = Recorder(outcomes, self.worker_id, self.unavailable)
         written = self._draining.outcomes_written if chosen.drain else lambda: None
         self.completer = Completer(
-            outcomes, self.worker_id, recorder, self._listeners, chosen.crash_limit, self.unavailable, written
+            outcomes,
+            self.worker_id,
+            recorder,
+            self._listeners,
+            chosen.crash_limit,
+            self.unavailable,
+            written,
+            self.slots.remove,
         )
         limits = partial(Limits.drawn, *self.recycling.given)
         self._executor = Executor(self._workload, chosen.concurrency, chosen.children, self.slots, limits)

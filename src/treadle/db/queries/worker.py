@@ -242,6 +242,18 @@ def report_stuck(
     return call("report_stuck", params, _nothing)
 
 
+class Unbegun(NamedTuple):
+    id: UUID
+    seconds: float
+    """How long ago it was claimed."""
+
+
+def find_unbegun(worker_id: str, begun: Sequence[UUID], here: int, apart: int, seconds: float) -> Query[Unbegun | None]:
+    """The oldest job that the worker claimed so many seconds ago and should have begun."""
+    params = {"worker_id": worker_id, "begun": list(begun), "here": here, "apart": apart, "seconds": seconds}
+    return call("find_unbegun", params, lambda rows: Unbegun._make(rows[0]) if rows else None, columns="id, seconds")
+
+
 def report_stopped_children(worker_id: str, stopped: Sequence[tuple[int, UUID, float]]) -> Query[None]:
     """These child processes were stopped so many seconds ago, each with its job; no other ones are stopped."""
     processes, jobs, seconds = [[each[nth] for each in stopped] for nth in range(3)]

@@ -70,21 +70,26 @@ def _silent(context: Context, workers: Sequence[Worker]) -> Finding:
 def _stuck(context: Context, workers: Sequence[Worker]) -> Finding:
     stuck = [(each, each.stuck, each.now) for each in workers if each.live and each.stuck and each.now]
     if not stuck:
-        return ok("stuck_workers", "The event loop of every live worker runs.")
+        return ok("stuck_workers", "The event loop of every live worker runs, and it begins the jobs that it claims.")
     stuck.sort(key=lambda each: each[1].since)
     one, kinds = len(stuck) == 1, {state.kind for _, state, _ in stuck}
     if kinds == {"stopped"}:
         what = "A worker was stopped" if one else f"{len(stuck)} workers were stopped"
-    elif "stopped" in kinds:
+    elif kinds == {"unbegun"}:
+        what = f"{'A worker has' if one else f'{len(stuck)} workers have'} claimed jobs"
+    elif len(kinds) > 1:
         what = f"{len(stuck)} workers are stuck"
     else:
         what = f"The event loop of {'a worker' if one else f'{len(stuck)} workers'} does not run"
     keeps = "it keeps its jobs, but neither claims" if one else "they keep their jobs, but neither claim"
+    message = f"{what}: {keeps} nor {'starts nor finishes' if one else 'start nor finish'} any."
+    if kinds == {"unbegun"}:
+        message = f"{what} and {'does' if one else 'do'} not begin them, although there is room."
     stacks = any(state.stack for _, state, _ in stuck)
     return Finding(
         "stuck_workers",
         highest(*(severity_of((now - each.since).total_seconds(), *context.limits.stuck) for _, each, now in stuck)),
-        f"{what}: {keeps} nor {'starts nor finishes' if one else 'start nor finish'} any.",
+        message,
         lines([f"{_name(each)}: {describe_stuck(state, now)}" for each, state, now in stuck]),
         unblock(*((state, each.host, each.pid) for each, state, _ in stuck))
         + (". The Workers page and the log of the worker show the whole stack." if stacks else "."),

@@ -511,9 +511,9 @@ comment on column treadle.workers.process_types is 'Those of its job types that 
 comment on column treadle.workers.children is 'How many jobs run in child processes at once; concurrency is for the other jobs.';
 comment on column treadle.workers.lease is 'How long the worker may go without renewing before other workers get its jobs; null for heartbeats by hand.';
 comment on column treadle.workers.asleep_at is 'When it fell asleep, without jobs; its lease is long meanwhile. Null: it is awake. See renew_workers().';
-comment on column treadle.workers.stuck_since is 'When its event loop last ran, if that is some seconds ago although its lease is renewed. Null: it runs. See report_stuck().';
-comment on column treadle.workers.stuck_kind is 'stopped: its process was stopped, by a signal or a debugger; blocked: something blocks its event loop.';
-comment on column treadle.workers.stuck_job is 'The job that blocks its event loop, if it is known.';
+comment on column treadle.workers.stuck_since is 'When its event loop last ran, if that is some seconds ago although its lease is renewed; or when it claimed the job that it does not begin. Null: all is well. See report_stuck().';
+comment on column treadle.workers.stuck_kind is 'stopped: its process was stopped, by a signal or a debugger; blocked: something blocks its event loop; unbegun: it has claimed a job and does not begin it although it has room.';
+comment on column treadle.workers.stuck_job is 'The job that blocks its event loop, if it is known, or that it does not begin.';
 comment on column treadle.workers.stuck_stack is 'Where its event loop is blocked, if it is known.';
 comment on column treadle.workers.stopped_children is 'Its child processes that were stopped, by a signal or a debugger, with the job that each one runs. Null: none. See report_stopped_children().';
 comment on column treadle.workers.lost_at is 'When the worker was declared lost. Its row is kept for a day, so that a claim of it that arrives late is found.';

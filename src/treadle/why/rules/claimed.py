@@ -33,8 +33,10 @@ def claimed(facts: Facts) -> Reason:
         return _worker_lost(facts, worker, lease, silent, data)
     if lease is None and facts.at - seen_at > CLIENT_SILENCE:
         return _client_silent(facts, worker, silent, data)
-    if facts.worker.stuck is not None:
-        return worker_stuck(facts, worker, facts.worker.stuck, data)
+    stuck = facts.worker.stuck
+    # A job that runs does not wait for those that do not begin.
+    if stuck is not None and not (stuck.kind == "unbegun" and facts.status == Status.RUNNING):
+        return worker_stuck(facts, worker, stuck, data)
     for child in facts.worker.stopped_children:
         if child.job_id == facts.id:
             return process_stopped(facts, worker, child, data)

@@ -44,10 +44,15 @@ def worker_stuck(facts: Facts, worker: str, stuck: Stuck, data: dict[str, Any]) 
             f"The worker does nothing else meanwhile"
         )
         short = f"has blocked the event loop of {worker} for {seconds}"
+        if stuck.kind == "unbegun":
+            sentence = (
+                f"The job was claimed {seconds} ago by {worker}, which has not begun it although it has room for it"
+            )
+            short = f"was claimed {seconds} ago by {worker}, which does not begin it"
     else:
         sentence = f"The job is {state} {worker}, which is stuck: {describe_stuck(stuck, facts.at)}"
         short = f"is {state} {worker}, which is stuck"
-    if facts.running_beside:
+    if facts.running_beside and stuck.kind != "unbegun":
         sentence += f"; {plural(facts.running_beside, 'other job')} of it wait{'s' * (facts.running_beside == 1)}, too"
     return Reason(
         "worker_stuck",

@@ -1,5 +1,6 @@
--- Notes that the event loop of a worker has not run for p_seconds (p_kind: stopped, or blocked by p_job), or that it
--- runs again (null). It takes no jobs away, and marks p_job as running.
+-- Notes that the event loop of a worker has not run for p_seconds (p_kind: stopped, or blocked by p_job), that it does not
+-- begin p_job, which it claimed that long ago (unbegun), or that all is well again (null). It takes no jobs away, and
+-- marks a job that blocks it as running.
 --
 -- The process that renews a worker's lease calls this. The worker keeps its lease and its jobs.
 --
