@@ -103,15 +103,18 @@ def test_lanes_without_work_cost_nothing_and_are_deleted(connect: Connect) -> No
 
 
 def test_many_lanes_that_ran_empty_are_searched_once(connect: Connect) -> None:
-    """A claim makes them idle itself: ticks, which examine only a part of so many lanes at a time, come too late."""
+    """A claim makes a thousand idle itself: ticks, which examine only a part of so many lanes at a time, come too late."""
     connection = connect()
     add_jobs(connection, 1000)
     before = buffers(connection, CLAIM)
     connection.execute(TICK)  # so that the claim makes none
     idle_lanes(connection, 2000)
     connection.execute("update lanes set priority = 1000 where queue <> 'default'")
-    assert len(connection.execute(CLAIM, {"types": TYPES}).fetchall()) == 10
-    assert connection.execute("select count(*) from lanes where dormant_xid is null").fetchone() == (10,)
+    left = []
+    for _ in range(2):
+        assert len(connection.execute(CLAIM, {"types": TYPES}).fetchall()) == 10
+        left += connection.execute("select count(*) from lanes where dormant_xid is null").fetchall()
+    assert left == [(998,), (10,)]
     removed = vacuum_lanes(connection)
     assert buffers(connection, CLAIM) <= 2 * before + 10, removed
 

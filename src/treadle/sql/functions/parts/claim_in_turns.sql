@@ -21,6 +21,8 @@ declare
     c_lanes constant int := 100;
     -- A claim takes several jobs of few of them, which costs less than one job of each; but not too many under a limit.
     v_few constant int := least(c_lanes, greatest(12, p_wanted / 10));
+    -- Of lanes that ran empty, a claim makes so many dormant; the tick and the next claims see to the others.
+    c_emptied constant int := 1000;
     v_now constant timestamptz := clock_timestamp();
     v_running xid[] := treadle.running_transactions();
     v_safe treadle.ticks; -- for safe_floor(); null: every floor can be trusted
@@ -34,6 +36,8 @@ declare
     v_first int; -- of the same priority
     v_last int;
     v_next record;
+    v_with_jobs treadle.lane_range[];
+    v_emptied int := 0;
     v_ids uuid[];
     v_claimed uuid[] := '{}';
 begin
@@ -85,17 +89,31 @@ begin
             end if;
 
             exit when v_next.lanes is null;
-            v_ids := treadle.claim_lanes(
-                p_worker_id, v_now, v_running, p_wanted - cardinality(v_claimed), v_next.lanes, v_limits, v_fair,
-                p_wait => v_claimed = '{}'
+            v_ids := '{}';
+            v_with_jobs := array(
+                select range
+                from unnest(v_next.lanes) as range
+                where exists (
+                    select
+                    from treadle.lane_jobs(range.lane, range.start) as job
+                    where job.run_at <= v_now
+                )
             );
-            v_claimed := v_claimed || v_ids;
-            exit when cardinality(v_claimed) = p_wanted;
-            if v_ids = '{}' and v_safe.xid is null then
+            if v_with_jobs <> '{}' then
+                v_ids := treadle.claim_lanes(
+                    p_worker_id, v_now, v_running, p_wanted - cardinality(v_claimed), v_with_jobs, v_limits, v_fair,
+                    p_wait => v_claimed = '{}'
+                );
+                v_claimed := v_claimed || v_ids;
+                exit when cardinality(v_claimed) = p_wanted;
+            end if;
+            if v_ids = '{}' and v_safe.xid is null and v_emptied < c_emptied then
+                v_emptied := v_emptied + cardinality(v_next.ids);
                 perform treadle.make_dormant(v_next.ids, v_now);
             end if;
+            -- If they have few jobs each, all others are taken together.
             v_next := treadle.lanes_in_turn(
-                p_job_types, p_queues, v_safe, case when v_ids = '{}' then c_lanes else v_few end,
+                p_job_types, p_queues, v_safe, case when cardinality(v_ids) > v_few then v_few else c_lanes end,
                 v_next.level, v_next.first, v_next.turn, v_next.step, v_next.place
             );
         end loop;
