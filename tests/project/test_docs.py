@@ -78,9 +78,8 @@ EXPECTED: dict[str, str | re.Pattern[str]] = {
 
 @pytest.fixture(scope="module")
 def forks() -> Iterator[Forks]:
-    forks = Forks(
-        "pydantic.fields", "treadle.app", "treadle.queue", "treadle.worker.executor", "treadle.worker.maintenance"
-    )
+    treadle = ["treadle.app", "treadle.queue", "treadle.worker.executor", "treadle.worker.maintenance"]
+    forks = Forks("pydantic.fields", *treadle, "unhurried")
     yield forks
     forks.close()
 

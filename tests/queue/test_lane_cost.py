@@ -103,7 +103,7 @@ def test_lanes_without_work_cost_nothing_and_are_deleted(connect: Connect) -> No
 
 
 def test_many_lanes_that_ran_empty_are_searched_once(connect: Connect) -> None:
-    """A claim makes a thousand idle itself: ticks, which examine only a part of so many lanes at a time, come too late."""
+    """A claim makes a thousand idle itself: ticks, which examine only a part of so many at a time, come too late."""
     connection = connect()
     add_jobs(connection, 1000)
     before = buffers(connection, CLAIM)
