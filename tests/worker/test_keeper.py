@@ -50,6 +50,34 @@ def test_a_lease_counts_from_before_its_renewal_was_sent(url: str, connect: Conn
     asyncio.run(body())
 
 
+def test_a_worker_of_which_a_part_hangs_loses_its_lease(app: Treadle, url: str, connection: Connection[Any]) -> None:
+    """Under a supervisor it ends before that, and is replaced."""
+
+    @app.job
+    async def hello() -> None: ...
+
+    async def body(worker: Worker) -> None:
+        worker._cannot_end()
+        assert worker.running.overdue.is_set()
+        worker._supervised = False
+        worker._cannot_end()
+        keeper, slots = Keeper(url, "treadle", timedelta(seconds=1), 3), [worker.slots, JobSlots.create(1)]
+        before = worker.slots.renewed_at
+        for name, each in zip((worker.worker_id, "other"), slots, strict=True):
+            keeper.add(name, each)
+        renewing = asyncio.create_task(keeper.renew())
+        for _ in range(2):
+            slots[1].renewed_at = 0.0
+            await auntil(lambda: slots[1].renewed_at)
+        assert worker.slots.renewed_at == before
+        renewing.cancel()
+        await asyncio.gather(renewing, return_exceptions=True)
+        await keeper.close()
+        slots[1].close()
+
+    run(app, body)
+
+
 def test_the_lease_of_a_worker_that_sleeps_is_renewed_once(url: str, connect: Connect) -> None:
     connection = connect()
     row = "select extract(epoch from lease)::int, asleep_at is not null, seen_at from workers"

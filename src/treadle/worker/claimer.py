@@ -19,6 +19,7 @@ from treadle.worker.decision import Action, Check, GiveBack, State, Told, Until,
 from treadle.worker.job_source import JobSource
 from treadle.worker.prefetch import Prefetch
 from treadle.worker.suspects import Suspects
+from treadle.worker.tasks import idle
 
 BATCH = 2000
 # After starting this many jobs, other tasks of the event loop get a turn.
@@ -190,7 +191,8 @@ class Claimer:
                 failures = 0
                 if isinstance(action, Wait):
                     await self.wait(action)
-            await self._host.awake.wait()
+            with idle():
+                await self._host.awake.wait()
 
     async def step(self) -> Action:
         """Do one thing, and return it; or, if nothing is to be done, how to wait."""
@@ -313,7 +315,8 @@ class Claimer:
         self._waiting = wait
         self._enough = self._prefetch.size() // 2 if wait.until is Until.ROOM else -1
         try:
-            await self._wake.wait()
+            with idle():
+                await self._wake.wait()
         finally:
             self._waiting, self._enough = None, -1
             if timer is not None:

@@ -30,6 +30,7 @@ from treadle.words.own_log import log
 from treadle.words.status import Status
 from treadle.worker.job_slots import MOST_ENDED
 from treadle.worker.recorder import LOCKED_SECONDS, Recorder
+from treadle.worker.tasks import idle
 
 # A claim, its outcome, and when the job was started (time.monotonic) or how many seconds ago.
 FinishedJob: TypeAlias = tuple[Claim, Outcome, float]
@@ -93,7 +94,8 @@ class Completer:
             self._waiting[:0], self._writing = self._writing, []
             self._added.set()
         while True:
-            await self._added.wait()
+            with idle():
+                await self._added.wait()
             self._writing, self._waiting = self._waiting[:BATCH], self._waiting[BATCH:]
             if not self._waiting:
                 self._added.clear()

@@ -12,7 +12,7 @@ class End(Enum):
 
     STOPPED = 73  # by a signal
     DRAINED = 74
-    STUCK = 75  # a job ran past its deadline: only the end of the process stops its thread
+    STUCK = 75  # a job ran past its deadline, or a part of the worker hangs: only the end of the process stops it
     BROKEN = 76  # an uncaught exception, such as SystemExit in a task that a handler left behind
     RECYCLED = 77  # it has run enough jobs, or uses too much memory: another process takes its place
 

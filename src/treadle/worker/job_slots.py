@@ -25,6 +25,7 @@ _HEADER = struct.Struct("<d")  # when the lease was last renewed
 _HIGHEST = struct.Struct("<i")  # the highest slot that was ever used, behind it
 _ASLEEP = struct.Struct("<?")  # whether the lease need not be renewed
 _ASLEEP_AT = 12
+_ABANDONED_AT = 13
 _PULSE = struct.Struct("<d")  # when the event loop last ran; 0: it is not watched
 _PULSE_AT = 16
 _LOOP = struct.Struct("<Qiii")  # of the event loop: its thread, as Python and as the system name it; process; signal
@@ -109,6 +110,15 @@ class JobSlots:
     @asleep.setter
     def asleep(self, value: bool) -> None:
         _ASLEEP.pack_into(self._memory, _ASLEEP_AT, value)
+
+    @property
+    def abandoned(self) -> bool:
+        """A part of the worker hangs: its lease is not renewed, so that others get its jobs."""
+        return self._memory[_ABANDONED_AT] != 0
+
+    @abandoned.setter
+    def abandoned(self, value: bool) -> None:
+        self._memory[_ABANDONED_AT] = value
 
     @property
     def ending(self) -> int:

@@ -115,7 +115,7 @@ class Keeper:
         """Renew the leases until cancelled: of workers that sleep, only once. A failed renewal is soon retried."""
         every = renew_every(self._lease)
         while True:
-            workers = list(self._workers.values())
+            workers = [each for each in self._workers.values() if not each.slots.abandoned]
             awake = [each for each in workers if not each.slots.asleep]
             fell_asleep = [each for each in workers if each not in awake and not each.asleep]
             began = now()
@@ -341,7 +341,7 @@ async def keep() -> None:
     clean = last.done() and bool(last.result())
     last.cancel()
     orphaned.cancel()
-    await tasks.cancel()
+    await tasks.cancel(STOP_SECONDS)
     crashed = [] if clean else slots.blamed()
     recovery = keeper.recover(order["worker_id"], "its program ended while it ran", crashed, keep=not clean)
     # If the database is unavailable for longer, other workers give the jobs back when the lease has run out.

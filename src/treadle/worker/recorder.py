@@ -23,6 +23,7 @@ from treadle.words.clock import now
 from treadle.words.errors import DatabaseUnreachable
 from treadle.words.own_log import log
 from treadle.words.record import OutgoingEvent, OutgoingLogLine
+from treadle.worker.tasks import idle
 
 Record = TypeVar("Record", OutgoingEvent, OutgoingLogLine)
 
@@ -88,7 +89,8 @@ class Recorder:
     async def run(self) -> None:
         failures = 0
         while True:
-            await self._wake.wait()
+            with idle():
+                await self._wake.wait()
             self._wake.clear()
             await asyncio.sleep(GATHER_SECONDS)
             self._waking = False

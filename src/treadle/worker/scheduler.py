@@ -17,6 +17,7 @@ from treadle.words.errors import TreadleError
 from treadle.words.own_log import log
 from treadle.words.schedule import DueSchedule, Plan, plan
 from treadle.worker.services import within
+from treadle.worker.tasks import idle
 
 DECLARE_SECONDS = 60.0
 # How often to look although nothing is known to be due: the notification of a new schedule may be lost.
@@ -98,7 +99,8 @@ class Scheduler:
                 delay = DECLARE_SECONDS
             await within(self.wake.wait(), delay)
             if self._awake is not None:
-                await self._awake.wait()
+                with idle():
+                    await self._awake.wait()
             self.wake.clear()
 
     @property

@@ -8,7 +8,7 @@ from typing import NewType
 
 from treadle.db.reconnecting import DatabaseUnavailable
 from treadle.words.own_log import log
-from treadle.worker.tasks import name_of
+from treadle.worker.tasks import idle, name_of
 
 Delay = NewType("Delay", float)
 """Seconds until the next call. A type of its own, because many functions return a count, which is not a delay."""
@@ -32,7 +32,8 @@ class Service:
         while True:
             await self._wait(delay * random.uniform(0.9, 1.1))  # noqa: S311 - jitter, not a secret
             if awake is not None and not self.asleep:
-                await awake.wait()
+                with idle():
+                    await awake.wait()
             delay = self.every
             try:
                 delay = await self.function() or self.every
@@ -43,7 +44,8 @@ class Service:
 
     async def _wait(self, seconds: float) -> None:
         if self.wake is None:
-            await asyncio.sleep(seconds)
+            with idle():
+                await asyncio.sleep(seconds)
         else:
             await within(self.wake.wait(), seconds)
             self.wake.clear()
@@ -53,8 +55,9 @@ async def within(what: Awaitable[object], seconds: float) -> bool:
     """Wait for this long at most; returns whether it finished."""
     try:
         # Not wait_for(): before Python 3.12 it loses a cancellation that arrives together with the result.
-        async with asyncio.timeout(max(0.0, seconds)):
-            await what
+        with idle():
+            async with asyncio.timeout(max(0.0, seconds)):
+                await what
     except TimeoutError:
         return False
     return True

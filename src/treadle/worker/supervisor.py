@@ -135,7 +135,7 @@ class Supervisor:
         if server is not None:
             server.close()
             await self._metrics.close()
-        await self._tasks.cancel()
+        await self._tasks.cancel(STOP_SECONDS)
         if self._keeper is not None:
             await self._keeper.close()
         return max(codes)

@@ -25,6 +25,7 @@ from treadle.words.clock import now
 from treadle.words.masking import redacted
 from treadle.words.naming import worker_name
 from treadle.words.outcome import Ending, Interrupt, Outcome
+from treadle.words.own_log import log
 from treadle.worker import maintenance, unknown_types
 from treadle.worker.cancellations import Cancellations
 from treadle.worker.claimer import Claimer
@@ -51,7 +52,7 @@ from treadle.worker.scheduler import DECLARE_SECONDS, Scheduler
 from treadle.worker.server_clock import ServerClock
 from treadle.worker.services import Service, within
 from treadle.worker.sleeper import Parts, Sleeper
-from treadle.worker.tasks import Part, Tasks
+from treadle.worker.tasks import Part, Tasks, idle
 from treadle.worker.unknown_types import UnknownTypes
 from treadle.worker.watchdog import BEAT_SECONDS, Watchdog
 
@@ -99,7 +100,7 @@ class Worker:
         self._draining = Draining(self.claimers, self.busy)
         self.sleeper = Sleeper()
         self.awake = self.sleeper.awake
-        self._tasks, self._claiming = Tasks(), Tasks()
+        self._tasks, self._claiming = Tasks(self._cannot_end), Tasks(self._cannot_end)
         functions = workload.functions
         self._process_types = sorted(name for name in self.settings.types if functions.function(name).policy.process)
 
@@ -142,8 +143,8 @@ class Worker:
         await within(self.completer.flushed(), FLUSH_SECONDS)
         self.stuck = len(self.running) > 0
         self._watchdog.stop()
-        await self._tasks.cancel()
-        await self._claiming.cancel()
+        await self._tasks.cancel(STOP_SECONDS)
+        await self._claiming.cancel(STOP_SECONDS)
         self._executor.close()
         self._capture.stop()
         for connection in self.connections:
@@ -273,6 +274,18 @@ class Worker:
         self.running.interrupt_all(Interrupt.FENCED)
         self.claimers.release_ready()
 
+    def _cannot_end(self) -> None:
+        """A part of the worker hangs for good."""
+        log.error("worker %s gives its jobs back, because a part of it hangs: see above", self.worker_id)
+        if self._supervised:
+            self.running.overdue.set()  # the supervisor replaces this process
+        else:
+            self.slots.abandoned = True
+
+    async def _listen(self) -> None:
+        with idle():  # it waits for notifications; if they do not arrive, the probes notice
+            await self.notifications.listener.run()
+
     # The parts
 
     def _assemble(self, url: str, functions: dict[str, Any]) -> None:
@@ -371,7 +384,7 @@ class Worker:
         yield self._recorder.run
         yield self.scheduler.run
         if self.settings.listen:
-            yield self.notifications.listener.run
+            yield self._listen
             if not self.settings.drain:
                 yield self.sleeper.run
         for service in self._services():
