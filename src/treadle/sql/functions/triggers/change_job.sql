@@ -4,7 +4,8 @@
 --
 -- - A claim by hand gets a new lease number, as those of claim_jobs() do: otherwise an earlier claim under the same worker's
 --   name would still be accepted. If the job was blocked behind its key, it no longer is: it unblocks the next when it ends.
---   Its expiry and a unique key for pending jobs end, as with every claim.
+--   Its expiry and a unique key for pending jobs end, as with every claim. It uses its limits from then on, also if that is more
+--   than they allow.
 -- - A finished job that is revived is unblocked: the job that would have unblocked it may be gone.
 -- - A job that becomes claimable (a retry, a release, a recovery, an unblocked key, a move to another lane) keeps its age,
 --   but is never placed below the floor, where no claim would find it.
@@ -25,6 +26,14 @@ begin
         new.holds := new.holds & ~treadle.blocked_by_key();
         new.unique_key := case when old.unique_while is null then new.unique_key end;
         new.expires_at := null;
+        -- First the lock of the tick clock: whoever adds a limit sees that. See parts/list_running_jobs.sql.
+        perform treadle.tick_is_fresh();
+        if exists (select from treadle.limit_targets) then
+            insert into treadle.unlisted_jobs (name, key, job, lease, weight)
+            select rule.name, rule.key, new.id, new.lease, coalesce(new.weight, 1)
+            from treadle.limits_of_job(new.queue, new.job_type, new.partition, new.data) as rule;
+            new.flags := case when found then new.flags | treadle.flag_limited() | treadle.flag_opening() else new.flags end;
+        end if;
     end if;
 
     -- The statement that ended it may have counted that: see job_ended().
