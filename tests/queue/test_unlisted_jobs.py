@@ -1,4 +1,4 @@
-"""Jobs that use a limit without having been claimed under it: they ran before it was declared, or were claimed by hand."""
+"""Jobs that use a limit without having been claimed under it: they ran before it was declared, or by a plain UPDATE."""
 
 from typing import Any
 
