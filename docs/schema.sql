@@ -2100,7 +2100,7 @@ CREATE TRIGGER drop_belongings AFTER DELETE ON treadle.jobs REFERENCING OLD TABL
 
 CREATE TRIGGER job_deleted AFTER DELETE ON treadle.jobs FOR EACH ROW WHEN (((old.flags >= 1024) OR (old.key IS NOT NULL))) EXECUTE FUNCTION treadle.job_ended();
 
-CREATE TRIGGER job_ended AFTER UPDATE OF status ON treadle.jobs FOR EACH ROW WHEN ((((new.status)::text <> ALL ('{claimed,running,completed}'::text[])) OR ((new.finished_at IS NOT NULL) AND ((new.flags >= 1024) OR (old.key IS NOT NULL))))) EXECUTE FUNCTION treadle.job_ended();
+CREATE TRIGGER job_ended AFTER UPDATE OF status ON treadle.jobs FOR EACH ROW WHEN ((((new.status)::text <> ALL ('{claimed,running,completed}'::text[])) OR ((new.finished_at IS NOT NULL) AND ((new.flags >= 1024) OR (old.key IS NOT NULL))) OR (old.finished_at IS NOT NULL))) EXECUTE FUNCTION treadle.job_ended();
 
 CREATE TRIGGER keep_worker BEFORE DELETE ON treadle.workers FOR EACH ROW WHEN ((old.lease IS NOT NULL)) EXECUTE FUNCTION treadle.keep_worker();
 

@@ -7,6 +7,8 @@
 --   Its expiry and a unique key for pending jobs end, as with every claim. It uses its limits from then on, also if that is more
 --   than they allow.
 -- - A finished job that is revived is unblocked: the job that would have unblocked it may be gone.
+-- - A step that waits for a signal begins to wait again when it comes back, with its whole time. First for the jobs before it:
+--   job_ended() looks at those for every job that comes back.
 -- - A job that becomes claimable (a retry, a release, a recovery, an unblocked key, a move to another lane) keeps its age,
 --   but is never placed below the floor, where no claim would find it.
 -- - A job that was due when it was claimed or created is still due when it comes back, if the clock was set back since.
@@ -49,6 +51,10 @@ begin
     new.finished_at := null;
     if old.status in ('completed', 'failed', 'cancelled') then
         new.holds := new.holds & ~treadle.blocked_by_key();
+        new.flags := new.flags & ~treadle.flag_skipped();
+    end if;
+    if old.status <> 'pending' and new.status = 'pending' and new.flags & treadle.flag_signal() <> 0 then
+        new.holds := new.holds & ~treadle.blocked_by_signal() | treadle.blocked_by_jobs();
     end if;
 
     if treadle.is_claimable(new.status, new.holds, new.attempts, new.max_attempts) is not true
