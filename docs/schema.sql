@@ -461,7 +461,7 @@ COMMENT ON FUNCTION treadle.flag_workflow() IS 'The bit of jobs.flags that says:
 
 COMMENT ON FUNCTION treadle.forget_limit(p_name character varying) IS 'Deletes what belongs to a limit that was deleted.';
 
-COMMENT ON FUNCTION treadle.forget_limit_keys(p_now timestamp with time zone) IS 'A part of tick(): deletes the keys of limits that no job uses any more, of a sample.';
+COMMENT ON FUNCTION treadle.forget_limit_keys(p_now timestamp with time zone) IS 'A part of tick(): deletes the keys of limits that no job uses any more, of a sample; and ended jobs that no claim has listed.';
 
 COMMENT ON FUNCTION treadle.forget_other_server() IS 'Removes the transaction ids that come from the dump of another server: they mean nothing here. A tick from the future shows that such a dump was restored.';
 
@@ -577,6 +577,12 @@ COMMENT ON FUNCTION treadle.limits_and_settings() IS 'What operators see and cha
 
 COMMENT ON FUNCTION treadle.limits_of(p_queue character varying, p_job_type character varying, p_partition character varying) IS 'The limits of a lane, or of a job, that decide when it starts, each with the value of its "per". The planner inlines this function.';
 
+COMMENT ON FUNCTION treadle.limits_of_job(p_queue character varying, p_job_type character varying, p_partition character varying, p_data jsonb) IS 'The limits of a job that may have been enqueued before they were declared.';
+
+COMMENT ON FUNCTION treadle.list_jobs(p_names character varying[], p_keys character varying[], p_locked integer[]) IS 'Lists jobs that use these limits without having been claimed under them.';
+
+COMMENT ON FUNCTION treadle.list_running_jobs() IS 'Notes the jobs that are claimed or running under limits that are new or were changed. Returns the limits of which more may be running.';
+
 COMMENT ON FUNCTION treadle.lock_claimed(p_worker_id character varying, p_ids uuid[], p_leases bigint[]) IS 'Locks those of the jobs that are still claimed by the worker under these lease numbers, and returns their ids.';
 
 COMMENT ON FUNCTION treadle.lock_limit_keys(p_names character varying[], p_keys character varying[], p_wait boolean) IS 'Locks the rows of these limits, as far as no other claim has locked them, and says which.';
@@ -620,6 +626,8 @@ COMMENT ON FUNCTION treadle.note_lane_change() IS 'Trigger: at commit, notes tha
 COMMENT ON FUNCTION treadle.note_member_changes(p_ids uuid[], p_old character varying, p_new character varying) IS 'Notes for the counts of workflows that these of their jobs have ended, or were retried: one row for each workflow. p_old and p_new as outcome_of() returns them; null for jobs that were deleted before they ended.';
 
 COMMENT ON FUNCTION treadle.note_openings(p_lanes treadle.lane[]) IS 'Notes that the limits of jobs that have ended may have room.';
+
+COMMENT ON FUNCTION treadle.note_unlisted_limit() IS 'Trigger: jobs may run under a limit that is new, or whose kind, "per" or jobs have changed: the next claim lists them. See parts/list_running_jobs.sql.';
 
 COMMENT ON FUNCTION treadle.notify_at_commit() IS 'Trigger: at commit, notifies an idle worker if one wants to be notified.';
 
@@ -1698,6 +1706,50 @@ COMMENT ON COLUMN treadle.unique_periods.taken_at IS 'When it was enqueued.';
 
 COMMENT ON COLUMN treadle.unique_periods.ends_at IS 'When this row is no longer needed.';
 
+CREATE TABLE treadle.unlisted_jobs (
+    name character varying(100) NOT NULL,
+    key character varying(200) NOT NULL COLLATE pg_catalog."C",
+    job uuid NOT NULL,
+    lease bigint NOT NULL,
+    weight integer NOT NULL,
+    noted_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+)
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0');
+ALTER TABLE ONLY treadle.unlisted_jobs ALTER COLUMN name SET STATISTICS 0;
+ALTER TABLE ONLY treadle.unlisted_jobs ALTER COLUMN key SET STATISTICS 0;
+ALTER TABLE ONLY treadle.unlisted_jobs ALTER COLUMN job SET STATISTICS 0;
+ALTER TABLE ONLY treadle.unlisted_jobs ALTER COLUMN lease SET STATISTICS 0;
+ALTER TABLE ONLY treadle.unlisted_jobs ALTER COLUMN weight SET STATISTICS 0;
+ALTER TABLE ONLY treadle.unlisted_jobs ALTER COLUMN noted_at SET STATISTICS 0;
+
+COMMENT ON TABLE treadle.unlisted_jobs IS 'Jobs that use a limit and were not claimed under it: they were running when it was added, or were claimed by a plain UPDATE. The next claim under the limit moves them to limit_holders.';
+
+CREATE TABLE treadle.unlisted_limits (
+    id bigint NOT NULL,
+    name character varying(100) NOT NULL,
+    noted_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    claims text[]
+);
+ALTER TABLE ONLY treadle.unlisted_limits ALTER COLUMN id SET STATISTICS 0;
+ALTER TABLE ONLY treadle.unlisted_limits ALTER COLUMN name SET STATISTICS 0;
+ALTER TABLE ONLY treadle.unlisted_limits ALTER COLUMN noted_at SET STATISTICS 0;
+ALTER TABLE ONLY treadle.unlisted_limits ALTER COLUMN claims SET STATISTICS 0;
+
+COMMENT ON TABLE treadle.unlisted_limits IS 'Limits that are new, or for other jobs or per something else than before, a row for each change: jobs may run under them that are not in limit_holders. See list_running_jobs().';
+
+COMMENT ON COLUMN treadle.unlisted_limits.noted_at IS 'When it was changed, and then, when a claim first listed the jobs that were running.';
+
+COMMENT ON COLUMN treadle.unlisted_limits.claims IS 'The transactions (pg_locks.virtualtransaction) that were claiming then: they may not know the limit. Null: no claim has looked.';
+
+ALTER TABLE treadle.unlisted_limits ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME treadle.unlisted_limits_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE SEQUENCE treadle.wake_clock
     START WITH 0
     INCREMENT BY 1
@@ -1929,6 +1981,9 @@ ALTER TABLE ONLY treadle.type_settings
 ALTER TABLE ONLY treadle.unique_periods
     ADD CONSTRAINT unique_periods_pkey PRIMARY KEY (job_type, unique_key, slot);
 
+ALTER TABLE ONLY treadle.unlisted_limits
+    ADD CONSTRAINT unlisted_limits_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY treadle.worker_concurrency
     ADD CONSTRAINT worker_concurrency_pkey PRIMARY KEY (worker_id);
 
@@ -2031,6 +2086,8 @@ CREATE INDEX idx_stored_uses_job ON treadle.stored_uses USING btree (job_id);
 
 CREATE INDEX idx_unique_periods_end ON treadle.unique_periods USING btree (ends_at);
 
+CREATE INDEX idx_unlisted_jobs ON treadle.unlisted_jobs USING btree (name, key);
+
 CREATE INDEX idx_workflows_open ON treadle.workflows USING btree (id) WHERE is_open;
 
 CREATE TRIGGER change_job BEFORE UPDATE OF status, holds, attempts, max_attempts, run_at, queue, job_type, priority, partition, finished_at ON treadle.jobs FOR EACH ROW WHEN (((old.finished_at IS NOT NULL) OR ((new.finished_at IS NULL) AND (((new.status)::text <> ALL ('{claimed,running}'::text[])) OR (((old.status)::text = 'pending'::text) AND (new.lease = old.lease)))))) EXECUTE FUNCTION treadle.change_job();
@@ -2045,7 +2102,7 @@ CREATE TRIGGER drop_belongings AFTER DELETE ON treadle.jobs REFERENCING OLD TABL
 
 CREATE TRIGGER job_deleted AFTER DELETE ON treadle.jobs FOR EACH ROW WHEN (((old.flags >= 1024) OR (old.key IS NOT NULL))) EXECUTE FUNCTION treadle.job_ended();
 
-CREATE TRIGGER job_ended AFTER UPDATE OF status ON treadle.jobs FOR EACH ROW WHEN ((((new.status)::text <> ALL ('{claimed,running,completed}'::text[])) OR ((new.finished_at IS NOT NULL) AND ((new.flags >= 1024) OR (old.key IS NOT NULL))))) EXECUTE FUNCTION treadle.job_ended();
+CREATE TRIGGER job_ended AFTER UPDATE OF status ON treadle.jobs FOR EACH ROW WHEN ((((new.status)::text <> ALL ('{claimed,running,completed}'::text[])) OR ((new.finished_at IS NOT NULL) AND ((new.flags >= 1024) OR (old.key IS NOT NULL))) OR (old.finished_at IS NOT NULL))) EXECUTE FUNCTION treadle.job_ended();
 
 CREATE TRIGGER keep_worker BEFORE DELETE ON treadle.workers FOR EACH ROW WHEN ((old.lease IS NOT NULL)) EXECUTE FUNCTION treadle.keep_worker();
 
@@ -2057,7 +2114,13 @@ CREATE TRIGGER lanes_truncated AFTER TRUNCATE ON treadle.lanes FOR EACH STATEMEN
 
 CREATE CONSTRAINT TRIGGER note_active_lane AFTER INSERT OR UPDATE ON treadle.lanes DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.dormant_xid IS NULL)) EXECUTE FUNCTION treadle.note_lane_change();
 
+CREATE TRIGGER note_changed_limit AFTER UPDATE OF kind, per ON treadle.limits FOR EACH ROW WHEN ((((old.kind)::text <> (new.kind)::text) OR ((old.per)::text <> (new.per)::text))) EXECUTE FUNCTION treadle.note_unlisted_limit();
+
 CREATE CONSTRAINT TRIGGER note_limit AFTER INSERT OR DELETE ON treadle.limit_targets DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION treadle.note_lane_change();
+
+CREATE TRIGGER note_limit_target AFTER INSERT ON treadle.limit_targets FOR EACH ROW WHEN (((new.name)::text <> ''::text)) EXECUTE FUNCTION treadle.note_unlisted_limit();
+
+CREATE TRIGGER note_new_limit AFTER INSERT ON treadle.limits FOR EACH ROW EXECUTE FUNCTION treadle.note_unlisted_limit();
 
 CREATE CONSTRAINT TRIGGER note_pause AFTER INSERT OR DELETE ON treadle.pauses DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION treadle.note_lane_change();
 

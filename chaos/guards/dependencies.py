@@ -78,9 +78,25 @@ MUTANTS = [
     Mutant(
         "a job that is retried waits again",
         JOB_ENDED,
-        "    if v_revived and new.holds & treadle.blocked_by_jobs() <> 0 then\n",
-        "    if false then\n",
+        "new.holds & treadle.blocked_by_jobs() <> 0 then\n",
+        "false then\n",
         test(PLAIN, "test_a_job_that_was_stopped_waits_again_when_it_is_retried"),
+    ),
+    Mutant(
+        "a waiting job that was claimed by hand and comes back is looked at",
+        JOB_ENDED,
+        "    if old.status <> 'pending' and new.status = 'pending' and new.holds",
+        "    if v_revived and new.holds",
+        test(
+            "queue/by_hand", "test_a_waiting_job_that_was_claimed_by_hand_and_comes_back_waits_no_longer_than_it_has_to"
+        ),
+    ),
+    Mutant(
+        "a step that comes back waits for its signal with its whole time",
+        f"{FUNCTIONS}/triggers/change_job.sql",
+        "new.status = 'pending' and new.flags & treadle.flag_signal() <> 0 then",
+        "false then",
+        test("queue/by_hand", "test_a_signal_that_is_waited_for_again_has_its_time_again"),
     ),
     Mutant(
         "nothing is decided on an older snapshot",

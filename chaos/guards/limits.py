@@ -14,9 +14,96 @@ CLOSE = f"{FUNCTIONS}/parts/close_limits.sql"
 CLAIM_LANES = f"{FUNCTIONS}/parts/claim_lanes.sql"
 FORGET_KEYS = f"{FUNCTIONS}/parts/forget_limit_keys.sql"
 SLOTS_IN_USE = f"{FUNCTIONS}/parts/slots_in_use.sql"
+LIST_RUNNING = f"{FUNCTIONS}/parts/list_running_jobs.sql"
+LIST = f"{FUNCTIONS}/parts/list_jobs.sql"
+CHANGE = f"{FUNCTIONS}/triggers/change_job.sql"
 MAKE_ROOM = f"{FUNCTIONS}/parts/make_room.sql"
 
 MUTANTS = [
+    Mutant(
+        "a claim lists what runs under a limit that was declared",
+        LOCK,
+        "        v_closed := treadle.list_running_jobs();",
+        "        v_closed := '{}';",
+        test("queue/unlisted_jobs", "test_jobs_that_run_when_a_limit_is_declared_count"),
+    ),
+    Mutant(
+        "a limit with another per or kind is a new one",
+        f"{FUNCTIONS}/triggers/note_unlisted_limit.sql",
+        "    when (old.kind <> new.kind or old.per <> new.per)",
+        "    when (false)",
+        test("queue/unlisted_jobs", "test_jobs_that_run_when_a_limit_is_declared_count"),
+    ),
+    Mutant(
+        "a limit for other jobs is a new one",
+        f"{FUNCTIONS}/triggers/note_unlisted_limit.sql",
+        "    when (new.name <> '')",
+        "    when (false)",
+        test("queue/unlisted_jobs", "test_jobs_that_run_when_a_limit_is_declared_count"),
+    ),
+    Mutant(
+        "a limit has no room while claims run that may not know it",
+        LIST_RUNNING,
+        "filter (where not look.is_over and (look.is_first or not look.is_late))",
+        "filter (where false)",
+        test("queue/unlisted_jobs", "test_a_claim_that_began_before_the_limit_counts"),
+    ),
+    Mutant(
+        "a claim by hand is seen by whoever adds a limit",
+        CHANGE,
+        "        perform treadle.tick_is_fresh();\n",
+        "",
+        test("queue/unlisted_jobs", "test_a_claim_that_began_before_the_limit_counts"),
+    ),
+    Mutant(
+        "only claims that began before the limit are waited for",
+        LIST_RUNNING,
+        "claiming.id = any (coalesce(known.claims, v_claims))",
+        "true",
+        test("queue/unlisted_jobs", "test_claims_that_began_after_the_limit_are_not_waited_for"),
+    ),
+    Mutant(
+        "a claim that does not know a limit holds it up for some seconds only",
+        LIST_RUNNING,
+        "known.noted_at < v_now - c_patience as is_late",
+        "false as is_late",
+        test("queue/unlisted_jobs", "test_nobody_waits_long_for_a_claim_that_stays_open"),
+    ),
+    Mutant(
+        "a claim that lists what runs, and stays open, holds up nobody",
+        LIST_RUNNING,
+        "                        own.is_locked\n                        or not exists",
+        "                        true\n                        or not exists",
+        test("queue/unlisted_jobs", "test_a_claim_that_lists_them_and_stays_open_holds_up_nobody"),
+    ),
+    Mutant(
+        "a claim by hand uses its limits",
+        CHANGE,
+        "        if exists (select from treadle.limit_targets) then",
+        "        if false then",
+        test("queue/unlisted_jobs", "test_claims_by_hand_count"),
+    ),
+    Mutant(
+        "the end of a job that was claimed by hand opens its limits",
+        CHANGE,
+        "new.flags | treadle.flag_limited() | treadle.flag_opening()",
+        "new.flags | treadle.flag_limited()",
+        test("queue/unlisted_jobs", "test_claims_by_hand_count"),
+    ),
+    Mutant(
+        "a job that is listed twice counts once",
+        LIST,
+        "        where (noted.name, noted.key, noted.job, noted.lease) not in (",
+        "        where true or (noted.name, noted.key, noted.job, noted.lease) not in (",
+        test("queue/unlisted_jobs", "test_a_job_that_is_noted_twice_counts_once"),
+    ),
+    Mutant(
+        "jobs that nobody has listed are forgotten when they have ended",
+        FORGET_KEYS,
+        "    delete from treadle.unlisted_jobs as noted\n    where noted",
+        "    delete from treadle.unlisted_jobs as noted\n    where false and noted",
+        test("queue/unlisted_jobs", "test_what_nobody_lists_is_forgotten_when_it_has_ended"),
+    ),
     Mutant(
         "a claim on an older snapshot takes no job under a limit",
         LOCK,

@@ -109,6 +109,20 @@ MUTANTS = [
         test("queue/job_ended", "test_a_job_of_a_workflow_is_counted_each_time_that_it_ends"),
     ),
     Mutant(
+        "a job that has ended and is set to running by hand is not counted as ended",
+        JOB_ENDED,
+        "        or old.finished_at is not null\n",
+        "",
+        test("queue/by_hand", "test_a_finished_job_of_a_workflow_that_starts_again_has_not_ended"),
+    ),
+    Mutant(
+        "whether a job was needed is decided anew when it is revived",
+        f"{FUNCTIONS}/triggers/change_job.sql",
+        "        new.flags := new.flags & ~treadle.flag_skipped();\n",
+        "",
+        test("queue/by_hand", "test_a_job_that_was_not_needed_and_is_revived_by_hand_may_be_cancelled"),
+    ),
+    Mutant(
         "jobs that are deleted before they end are counted",
         JOB_ENDED,
         "    if v_flags & treadle.flag_counting() <> 0\n",

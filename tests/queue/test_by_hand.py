@@ -1,5 +1,6 @@
 """Statements that somebody types, and calls of functions whose answer others rely on."""
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import UUID
@@ -128,3 +129,70 @@ def test_a_job_that_is_never_due_breaks_nothing(connection: Connection[Any], run
     connection.execute("insert into jobs (job_type, run_at) values ('a', %s)", [run_at])
     (seconds,) = connection.execute("select next_due('{a}')").fetchone() or (0.0,)
     assert seconds > 10_000_000 if run_at == "infinity" else seconds < 0
+
+
+def test_a_waiting_job_that_was_claimed_by_hand_and_comes_back_waits_no_longer_than_it_has_to(
+    queue: JobQueue, connection: Connection[Any]
+) -> None:
+    """What it waits for ended while it did not wait."""
+    first = queue.enqueue("a")
+    second = queue.enqueue("b", after=first)
+    connection.execute("update jobs set status = 'claimed' where id = %s", [second])
+    queue.complete(queue.claim(["a"])[0])
+    connection.execute("select fail_job(%s, 'no', p_delay => '0')", [second])
+    assert [row.id for row in queue.claim(["b"])] == [second]
+
+
+def test_it_waits_again_for_what_has_not_ended(queue: JobQueue, connection: Connection[Any]) -> None:
+    first = queue.enqueue("a")
+    second = queue.enqueue("b", after=first)
+    connection.execute("update jobs set status = 'claimed' where id = %s", [second])
+    connection.execute("select release_job(%s)", [second])
+    assert queue.claim(["b"]) == []
+    queue.complete(queue.claim(["a"])[0])
+    assert [row.id for row in queue.claim(["b"])] == [second]
+
+
+@pytest.mark.parametrize("status", ["claimed", "failed"])
+def test_a_signal_that_is_waited_for_again_has_its_time_again(connection: Connection[Any], status: str) -> None:
+    block = {"job_type": "a", "data": ['{"signal": "go", "timeout": 3600}'], "signal": True, "part": 0}
+    connection.execute("select enqueue_workflow('w', %s)", [json.dumps([block])])
+    step = "flags & flag_signal() <> 0"
+    connection.execute(f"update jobs set status = '{status}', expires_at = null where {step}")
+    connection.execute("delete from expiries")
+    connection.execute(f"update jobs set status = 'pending' where {step}")
+    left = connection.execute(f"select expires_at - now() > interval '50 minutes', holds from jobs where {step}")
+    assert left.fetchone() == (True, 4)
+    assert connection.execute("select count(*) from expiries").fetchone() == (1,)
+
+
+@pytest.mark.parametrize("status", ["claimed", "running", "pending"])
+def test_a_finished_job_of_a_workflow_that_starts_again_has_not_ended(
+    queue: JobQueue, connection: Connection[Any], status: str
+) -> None:
+    block = {"job_type": "a", "data": ["{}", "{}"], "part": 0}
+    *_, (workflow,) = connection.execute("select id from enqueue_workflow('w', %s) order by nth", [json.dumps([block])])
+    first, second = queue.claim(["a"])
+    queue.complete(first)
+    connection.execute(f"update jobs set status = '{status}' where id = %s", [first.id])
+    queue.complete(second)
+    connection.execute("select tick('0')")
+    counted = "select completed, done from workflows where id = %s"
+    assert connection.execute(counted, [workflow]).fetchone() == (1, 1)
+    connection.execute("update jobs set status = 'completed' where id = %s", [first.id])
+    assert queue.get(workflow).status == "completed"
+
+
+def test_a_job_that_was_not_needed_and_is_revived_by_hand_may_be_cancelled(
+    queue: JobQueue, connection: Connection[Any]
+) -> None:
+    block = {"job_type": "a", "data": ["{}"], "part": 0}
+    handler = {"job_type": "b", "data": ["{}"], "part": 0, "after": [{"nth": 0, "if_failed": True}]}
+    rows = connection.execute("select id from enqueue_workflow('w', %s) order by nth", [json.dumps([block, handler])])
+    _, unneeded, workflow = (row[0] for row in rows)
+    queue.complete(queue.claim(["a"])[0])
+    assert queue.get(workflow).status == "completed"
+    connection.execute("update jobs set status = 'pending', holds = 0 where id = %s", [unneeded])
+    connection.execute("update jobs set status = 'cancelled' where id = %s", [unneeded])
+    connection.execute("select tick('0')")
+    assert connection.execute("select completed, cancelled from workflows").fetchone() == (1, 1)

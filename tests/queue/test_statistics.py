@@ -14,7 +14,7 @@ pytestmark = pytest.mark.fresh_database
 # What claims and ticks read, apart from jobs.
 TABLES = (
     *("lanes", "floors", "ticks", "pauses", "limits", "limit_targets", "limit_keys", "limit_openings", "limit_holders"),
-    *("type_settings", "fair_weights"),
+    *("unlisted_limits", "unlisted_jobs", "type_settings", "fair_weights"),
     *("dependency_checks", "dependency_requests", "wake_requests", "expiries", "pruned"),
 )
 ANALYZE = f"analyze {', '.join(TABLES)}"

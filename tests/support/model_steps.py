@@ -56,6 +56,7 @@ class Queue(RuleBasedStateMachine):
     def begin_with_first_jobs(self, worker: str, limit: int) -> None:
         self.observer.execute("truncate jobs, errors, lanes, floors, workers, pauses, audit, events, logs, steps")
         self.observer.execute("truncate limits, limit_targets, limit_keys, limit_holders, limit_openings")
+        self.observer.execute("truncate unlisted_limits, unlisted_jobs")
         self._set_limit(self.oracle.amount)
         self.observer.execute("select register_worker('leased', '10 seconds', %s)", [TYPES])
         for n, (key, unique) in enumerate(FIRST_JOBS):

@@ -100,7 +100,7 @@ grant select, insert, update, delete on
     treadle.limits,
     treadle.limit_targets,
     treadle.limit_keys,
-    treadle.limit_holders, treadle.limit_openings,
+    treadle.limit_holders, treadle.limit_openings, treadle.unlisted_limits, treadle.unlisted_jobs,
     treadle.type_settings, treadle.fair_weights,
     treadle.dependencies, treadle.dependency_checks, treadle.workflows, treadle.member_changes
     to treadle_worker;
@@ -178,7 +178,8 @@ grant select on
     treadle.error_groups, treadle.error_group_hours, treadle.error_group_versions, treadle.grouped_errors,
     treadle.meter, treadle.error_meter, treadle.worker_versions, treadle.deployments, treadle.occurrences,
     treadle.expiries, treadle.unique_periods, treadle.limits, treadle.limit_targets, treadle.limit_keys,
-    treadle.limit_holders, treadle.limit_openings, treadle.type_settings, treadle.fair_weights, treadle.dependencies,
+    treadle.limit_holders, treadle.limit_openings, treadle.unlisted_limits, treadle.unlisted_jobs, treadle.type_settings,
+    treadle.fair_weights, treadle.dependencies,
     treadle.dependency_checks, treadle.dependency_requests, treadle.member_changes, treadle.pruned
     to treadle_viewer, treadle_operator;
 grant select (id, is_open, has_plan, jobs, completed, failed, cancelled, work, done) on treadle.workflows to treadle_viewer;

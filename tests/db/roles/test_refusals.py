@@ -46,7 +46,7 @@ READING_ALL = {
     "charts": "select * from minutes, meter",
     "metrics": "select * from totals, find_lanes(), time_buckets()",
     "numbers of jobs": "select * from depths, depth_history, find_depths(), count_statuses()",
-    "limits": "select * from limits, limit_targets, limit_keys, limit_holders, limit_openings",
+    "limits": "select * from limits, limit_targets, limit_keys, limit_holders, limit_openings, unlisted_limits",
     "fairness and aging": "select * from type_settings, fair_weights",
     "limits at a glance": "select * from find_limits()",
     "the state of a limit": "select * from limit_state('a', '', 1, now())",

@@ -671,6 +671,35 @@ comment on column treadle.limit_holders.found is 'How many of the jobs still use
 comment on column treadle.limit_holders.full_at is 'Of a rate: when all of its burst can be used again.';
 comment on column treadle.limit_holders.closed_until is 'A job was told to wait until then.';
 
+create table treadle.unlisted_limits (
+    id        bigint generated always as identity primary key,
+    name      varchar(100) not null,
+    noted_at  timestamptz not null default clock_timestamp(),
+    claims    text[]
+);
+
+comment on table treadle.unlisted_limits is 'Limits that are new, or for other jobs or per something else than before, a row for each change: jobs may run under them that are not in limit_holders. See list_running_jobs().';
+comment on column treadle.unlisted_limits.noted_at is 'When it was changed, and then, when a claim first listed the jobs that were running.';
+comment on column treadle.unlisted_limits.claims is 'The transactions (pg_locks.virtualtransaction) that were claiming then: they may not know the limit. Null: no claim has looked.';
+
+create table treadle.unlisted_jobs (
+    name     varchar(100) not null,
+    key      varchar(200) collate "C" not null,
+    job      uuid not null,
+    lease    bigint not null,
+    weight   int not null,
+    noted_at timestamptz not null default clock_timestamp()
+) with (
+    autovacuum_vacuum_scale_factor = 0,
+    autovacuum_vacuum_threshold = 1000,
+    autovacuum_vacuum_cost_delay = 0
+);
+
+comment on table treadle.unlisted_jobs is 'Jobs that use a limit and were not claimed under it: they were running when it was added, or were claimed by a plain UPDATE. The next claim under the limit moves them to limit_holders.';
+
+-- Serves claims under the limit. Not unique: nobody waits for whoever notes the same job.
+create index idx_unlisted_jobs on treadle.unlisted_jobs (name, key);
+
 -- With it make_room() seals what a session remembers. No role has the right to read it.
 create table treadle.seal (
     only_row boolean primary key default true check (only_row),
@@ -1232,7 +1261,8 @@ do $$
 declare
     c_tables constant regclass[] := array[
         'treadle.lanes', 'treadle.floors', 'treadle.ticks', 'treadle.pauses', 'treadle.limits', 'treadle.limit_targets',
-        'treadle.limit_keys', 'treadle.limit_openings', 'treadle.limit_holders', 'treadle.type_settings',
+        'treadle.limit_keys', 'treadle.limit_openings', 'treadle.limit_holders', 'treadle.unlisted_limits', 'treadle.unlisted_jobs',
+        'treadle.type_settings',
         'treadle.fair_weights', 'treadle.dependency_checks',
         'treadle.wake_requests', 'treadle.expiries', 'treadle.pruned', 'treadle.dependency_requests'
     ];

@@ -41,6 +41,7 @@ declare
     v_ids uuid[];
     v_claimed uuid[] := '{}';
 begin
+    -- First of all: whoever adds a limit sees the lock that this takes. See list_running_jobs.sql.
     if not treadle.tick_is_fresh() then
         v_safe := treadle.prepare_lanes(p_job_types);
     end if;

@@ -9,6 +9,10 @@ begin
     where known.name = p_name;
     delete from treadle.limit_holders as known
     where known.name = p_name;
+    delete from treadle.unlisted_limits as known
+    where known.name = p_name;
+    delete from treadle.unlisted_jobs as known
+    where known.name = p_name;
     perform treadle.reopen_limit(p_name);
 end
 $$;

@@ -1,4 +1,4 @@
--- A part of tick(): deletes the keys of limits that no job uses any more, of a sample.
+-- A part of tick(): deletes the keys of limits that no job uses any more, of a sample; and ended jobs that no claim has listed.
 create or replace function treadle.forget_limit_keys(p_now timestamptz) returns void
 language plpgsql
 as $$
@@ -9,6 +9,15 @@ declare
     v_rows double precision;
     v_key record;
 begin
+    delete from treadle.unlisted_jobs as noted
+    where noted.ctid = any (array(
+        select known.ctid
+        from treadle.unlisted_jobs as known
+        where not exists (select from treadle.slots_in_use(array[known.job], array[known.lease], array[known.weight]))
+        limit c_keys::int
+        for update skip locked
+    ));
+
     select class.reltuples
     into v_rows
     from pg_class as class

@@ -26,6 +26,7 @@ declare
     c_recent constant interval := '10 seconds'; -- as in lanes_with_room.sql
     v_wanted bigint[];
     v_locked int[];
+    v_closed varchar[];
     v_opens timestamptz[];
 begin
     with need as materialized (
@@ -52,6 +53,19 @@ begin
 
     -- An older snapshot does not see which jobs use a limit. Such a claim finds every limit locked.
     v_locked := case when treadle.is_read_committed() then treadle.lock_limit_keys(names, keys, p_wait) else '{}' end;
+
+    -- Jobs may use it that were not claimed under it.
+    if v_locked <> '{}' and exists (select from treadle.unlisted_limits) then
+        v_closed := treadle.list_running_jobs();
+        v_locked := array(
+            select locked.nth
+            from unnest(v_locked) as locked (nth)
+            where names[locked.nth] <> all (v_closed)
+        );
+    end if;
+    if exists (select from treadle.unlisted_jobs) then
+        perform treadle.list_jobs(names, keys, v_locked);
+    end if;
 
     -- Before the holders are read: an opening that is noted after this stays.
     delete from treadle.limit_openings as opening

@@ -40,13 +40,6 @@ begin
                     ) then job.unique_key
                 end,
                 expires_at = null,
-                flags = job.flags & ~treadle.flag_skipped(),
-                -- A step that waits for a signal begins to wait again.
-                holds = case
-                    when job.flags & treadle.flag_signal() <> 0
-                        then job.holds & ~treadle.blocked_by_signal() | treadle.blocked_by_jobs()
-                    else job.holds
-                end,
                 result = null
             where job.id = p_id
               and job.status in ('completed', 'failed', 'cancelled');

@@ -403,7 +403,9 @@ begin
     -- deleted before, and it would be read again each time.
     if div(extract(epoch from v_now)::numeric, 15) <> div(extract(epoch from v_last.ticked_at)::numeric, 15) then
         perform treadle.forget_ticks(v_oldest);
-        perform treadle.forget_limit_keys(v_now) where exists (select from treadle.limit_keys);
+        perform treadle.forget_limit_keys(v_now)
+        where exists (select from treadle.limit_keys)
+           or exists (select from treadle.unlisted_jobs);
         perform treadle.roll_up_workflows('-infinity') where exists (select from treadle.member_changes);
     end if;
 

@@ -4,8 +4,11 @@
 --
 -- - A claim by hand gets a new lease number, as those of claim_jobs() do: otherwise an earlier claim under the same worker's
 --   name would still be accepted. If the job was blocked behind its key, it no longer is: it unblocks the next when it ends.
---   Its expiry and a unique key for pending jobs end, as with every claim.
+--   Its expiry and a unique key for pending jobs end, as with every claim. It uses its limits from then on, also if that is more
+--   than they allow.
 -- - A finished job that is revived is unblocked: the job that would have unblocked it may be gone.
+-- - A step that waits for a signal begins to wait again when it comes back, with its whole time. First for the jobs before it:
+--   job_ended() looks at those for every job that comes back.
 -- - A job that becomes claimable (a retry, a release, a recovery, an unblocked key, a move to another lane) keeps its age,
 --   but is never placed below the floor, where no claim would find it.
 -- - A job that was due when it was claimed or created is still due when it comes back, if the clock was set back since.
@@ -25,6 +28,14 @@ begin
         new.holds := new.holds & ~treadle.blocked_by_key();
         new.unique_key := case when old.unique_while is null then new.unique_key end;
         new.expires_at := null;
+        -- First the lock of the tick clock: whoever adds a limit sees that. See parts/list_running_jobs.sql.
+        perform treadle.tick_is_fresh();
+        if exists (select from treadle.limit_targets) then
+            insert into treadle.unlisted_jobs (name, key, job, lease, weight)
+            select rule.name, rule.key, new.id, new.lease, coalesce(new.weight, 1)
+            from treadle.limits_of_job(new.queue, new.job_type, new.partition, new.data) as rule;
+            new.flags := case when found then new.flags | treadle.flag_limited() | treadle.flag_opening() else new.flags end;
+        end if;
     end if;
 
     -- The statement that ended it may have counted that: see job_ended().
@@ -40,6 +51,10 @@ begin
     new.finished_at := null;
     if old.status in ('completed', 'failed', 'cancelled') then
         new.holds := new.holds & ~treadle.blocked_by_key();
+        new.flags := new.flags & ~treadle.flag_skipped();
+    end if;
+    if old.status <> 'pending' and new.status = 'pending' and new.flags & treadle.flag_signal() <> 0 then
+        new.holds := new.holds & ~treadle.blocked_by_signal() | treadle.blocked_by_jobs();
     end if;
 
     if treadle.is_claimable(new.status, new.holds, new.attempts, new.max_attempts) is not true

@@ -39,7 +39,8 @@ begin
     then
         perform treadle.note_dependency_check(array[old.id], true);
     end if;
-    if v_revived and new.holds & treadle.blocked_by_jobs() <> 0 then
+    -- Those may have ended while it did not wait.
+    if old.status <> 'pending' and new.status = 'pending' and new.holds & treadle.blocked_by_jobs() <> 0 then
         perform treadle.note_dependency_check(array[old.id], false);
     end if;
 
@@ -58,6 +59,7 @@ create or replace trigger job_ended
     when (
         new.status <> all ('{claimed,running,completed}'::text[])
         or new.finished_at is not null and (new.flags >= 1024 or old.key is not null)
+        or old.finished_at is not null
     )
     execute function treadle.job_ended();
 
