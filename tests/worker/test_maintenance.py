@@ -12,6 +12,7 @@ from tests.support.workers import auntil, one, run
 from treadle import JobCancelled, JobQueue, Treadle
 from treadle.db.reconnecting import ReconnectingConnection
 from treadle.worker import maintenance
+from treadle.worker.steps import Steps
 from treadle.worker.worker import Worker
 
 
@@ -49,7 +50,7 @@ def test_finished_jobs_are_pruned_by_status_and_age(url: str, queue: JobQueue, c
     async def body() -> int:
         connection = ReconnectingConnection(url, "treadle", "test")
         try:
-            return await maintenance.prune(connection, app.workload.keep)
+            return await maintenance.prune(connection, Steps(*maintenance.PRUNE_STEPS), app.workload.keep)
         finally:
             await connection.close()
 
@@ -91,10 +92,9 @@ def test_finished_jobs_are_counted_for_charts(
     run(app, body)
 
 
-def test_under_a_short_statement_timeout_jobs_are_counted_in_smaller_steps(
-    own_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(maintenance, "COUNT_LEAST", 10)
+@pytest.mark.parametrize("seconds", [None, 0.4])
+def test_under_a_short_statement_timeout_jobs_are_counted_in_smaller_steps(own_url: str, seconds: float | None) -> None:
+    """Of the role, or if the server does not answer in time."""
     with psycopg.connect(own_url, autocommit=True, options="-c search_path=treadle,public") as connection:
         # Ten jobs in each of 16 minutes, and each minute takes 40 ms to write.
         connection.execute("""insert into jobs (job_type, status, finished_at)
@@ -106,9 +106,11 @@ def test_under_a_short_statement_timeout_jobs_are_counted_in_smaller_steps(
         connection.execute("create trigger slow before insert on minutes for each row execute function pg_temp.wait()")
 
         async def count() -> int:
-            slow = ReconnectingConnection(make_conninfo(own_url, options="-c statement_timeout=400"), "treadle", "test")
+            limit = "-c statement_timeout=400" if seconds is None else ""
+            slow = ReconnectingConnection(make_conninfo(own_url, options=limit), "treadle", "test", seconds)
+            steps = Steps(160, 10)
             try:
-                return await maintenance.count(slow, limit=160)
+                return await maintenance.count(slow, steps) + await maintenance.count(slow, steps)
             finally:
                 await slow.close()
 

@@ -49,6 +49,10 @@ class StatementCancelled(DatabaseUnavailable):
     """Nothing was carried out: the statement took longer than the role's statement_timeout, or was cancelled."""
 
 
+class Unanswered(DatabaseUnavailable):
+    """The server did not answer in time."""
+
+
 class Abandonable(OwnAsyncConnection):
     """A cancelled statement ends at once. The driver would first wait for the server to cancel it, and the server may
     not respond: see ReconnectingConnection."""
@@ -98,7 +102,7 @@ class ReconnectingConnection:
                 raise
             except NoAnswer as error:
                 self._abandon()
-                raise DatabaseUnavailable(str(error)) from error
+                raise Unanswered(str(error)) from error
             except REFUSED:
                 raise
             except psycopg.errors.LockNotAvailable as error:

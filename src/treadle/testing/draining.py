@@ -32,11 +32,12 @@ from treadle.worker.completer import Completer
 from treadle.worker.executor import Executor
 from treadle.worker.job_slots import JobSlots
 from treadle.worker.log_capture import Capture
-from treadle.worker.maintenance import expire
+from treadle.worker.maintenance import EXPIRE_STEPS, expire
 from treadle.worker.recorder import Recorder
 from treadle.worker.running_jobs import RunningJobs
 from treadle.worker.scheduler import LIMIT as SCHEDULES
 from treadle.worker.scheduler import Scheduler
+from treadle.worker.steps import Steps
 
 CRASH_LIMIT = 3
 # A job that has just become due is claimed at the latest by this many seconds after its time.
@@ -169,7 +170,14 @@ class Drain:
         stack.callback(slots.close)
         recorder = ServingRecorder(self._connection, self._worker_id, self._caller)
         self._completer = Completer(
-            self._connection, self._worker_id, recorder, self._app.listeners, CRASH_LIMIT, lambda _: None, lambda: None
+            self._connection,
+            self._worker_id,
+            recorder,
+            self._app.listeners,
+            CRASH_LIMIT,
+            lambda _: None,
+            lambda: None,
+            slots.remove,
         )
         self._executor = CallingExecutor(self._app, slots, self._caller)
         stack.callback(self._executor.close)
@@ -200,7 +208,7 @@ class Drain:
     async def _run_due(self) -> None:
         """Until nothing is due: a job that ends may free others, or enqueue them."""
         await self._enqueue_schedules()
-        await expire(self._connection)
+        await expire(self._connection, Steps(*EXPIRE_STEPS))
         while claims := await self._claim():
             for claim in claims:
                 await self._run(claim)
@@ -241,7 +249,7 @@ class Drain:
         if not self._functions:
             return None
         due = await self._connection.run(worker_queries.next_due(self._worker_id, list(self._functions), None, True))
-        expiring = await expire(self._connection)
+        expiring = await expire(self._connection, Steps(*EXPIRE_STEPS))
         # Not those that are due by now and cannot be claimed, for example because their job type is paused.
         return min((each for each in (due.seconds, expiring) if each is not None and each > 0), default=None)
 

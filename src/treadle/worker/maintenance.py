@@ -14,7 +14,7 @@ from treadle.db.queries import schedules as schedule_queries
 from treadle.db.queries import stored as stored_queries
 from treadle.db.queries import worker as worker_queries
 from treadle.db.query import Query
-from treadle.db.reconnecting import Outage, ReconnectingConnection, StatementCancelled
+from treadle.db.reconnecting import Outage, ReconnectingConnection
 from treadle.jobs.listeners import Listeners
 from treadle.store.places import remove_files
 from treadle.words import events
@@ -23,6 +23,7 @@ from treadle.words.status import Status
 from treadle.worker.options import Settings
 from treadle.worker.server_clock import ServerClock
 from treadle.worker.services import Delay, Service
+from treadle.worker.steps import Steps
 
 TICK_EVERY = 0.5
 PRUNE_EVERY = 60.0
@@ -37,11 +38,12 @@ SOON = 0.05
 EXPIRE_EVERY = 10.0
 # Floors move only when jobs are claimed: there is no tick if the last claim is longer ago.
 TICK_AFTER_CLAIM = 2.0
-PRUNE_BATCH = 2000
-EXPIRE_BATCH = 1000
 SWEEP_BATCH = 100
-COUNT_BATCH, COUNT_LEAST = 100_000, 1_000
-GROUP_BATCH, GROUP_LEAST = 2_000, 20
+# At most, and at least.
+PRUNE_STEPS = 2_000, 10
+EXPIRE_STEPS = 1_000, 10
+COUNT_STEPS = 100_000, 100
+GROUP_STEPS = 2_000, 5
 # How long one pass may take.
 PASS_SECONDS = 5.0
 
@@ -58,6 +60,9 @@ def services(
 ) -> list[Service]:
     """The maintenance of a worker with these settings. `keep` says how long finished jobs are kept, `grace` how long
     stored objects that no job uses; `claimed_at` is when the worker claimed last."""
+    pruning, expiring, counting, grouping = (
+        Steps(*each) for each in (PRUNE_STEPS, EXPIRE_STEPS, COUNT_STEPS, GROUP_STEPS)
+    )
 
     async def tick() -> None:
         if time.monotonic() - claimed_at() < TICK_AFTER_CLAIM:
@@ -76,24 +81,24 @@ def services(
 
     async def remove_old() -> None:
         await clock.check()
-        await prune(connection, keep)
+        await prune(connection, pruning, keep)
         await connection.run(schedule_queries.prune())
         await connection.run(enqueueing.prune_unique_periods())
         await connection.run(group_queries.prune())
         await sweep(connection, grace)
 
     async def count_finished() -> None:
-        if await count(connection):  # which includes failed attempts
-            await group_errors(connection)
+        if await count(connection, counting):  # which includes failed attempts
+            await group_errors(connection, grouping)
 
     async def count_deep() -> Delay:
         return Delay(max(0.5, await connection.run(operation_queries.count_depths())))
 
     async def group_late_errors() -> None:
-        await group_errors(connection)
+        await group_errors(connection, grouping)
 
     async def end_expired() -> Delay | None:
-        following = await expire(connection)
+        following = await expire(connection, expiring)
         return None if following is None else Delay(min(EXPIRE_EVERY, following))
 
     return [
@@ -162,51 +167,52 @@ async def _recover(
     return len(recovered)
 
 
-async def prune(connection: ReconnectingConnection, keep: Mapping[Status, Duration | None]) -> int:
+async def prune(connection: ReconnectingConnection, steps: Steps, keep: Mapping[Status, Duration | None]) -> int:
     """Delete finished jobs whose retention time is over: in batches, for at most 5 s."""
     total, end = 0, time.monotonic() + PASS_SECONDS
     for status, age in keep.items():
-        while age is not None and time.monotonic() < end:
-            pruned, _ = await connection.run(job_queries.prune(status, age, PRUNE_BATCH, after=None))
+
+        async def step(limit: int, status: Status = status, age: Duration | None = age) -> tuple[int, bool]:
+            pruned, _ = await connection.run(job_queries.prune(status, age or "0s", limit, after=None))
+            return pruned, pruned == limit
+
+        more = age is not None
+        while more and time.monotonic() < end:
+            pruned, more = await steps.run(step)
             total += pruned
-            if pruned < PRUNE_BATCH:
-                break
     return total
 
 
-async def expire(connection: ReconnectingConnection) -> float | None:
+async def expire(connection: ReconnectingConnection, steps: Steps) -> float | None:
     """End jobs whose time is over: in batches, for at most 5 s. Returns in how many seconds the next one expires."""
+
+    async def step(limit: int) -> tuple[float | None, bool]:
+        expired = await connection.run(enqueueing.expire(limit))
+        return expired.next, expired.looked == limit
+
     end = time.monotonic() + PASS_SECONDS
     while True:
-        expired = await connection.run(enqueueing.expire(EXPIRE_BATCH))
-        if expired.looked < EXPIRE_BATCH or time.monotonic() >= end:
-            return expired.next
+        following, more = await steps.run(step)
+        if not more or time.monotonic() >= end:
+            return following
 
 
-async def count(connection: ReconnectingConnection, lag: timedelta | None = None, limit: int = COUNT_BATCH) -> int:
-    """Count the jobs that finished lately, for charts; in smaller steps if the role has a short statement_timeout."""
-    try:
-        return await connection.run(operation_queries.count_minutes(limit, lag))
-    except StatementCancelled:
-        if limit < COUNT_LEAST:
-            raise
-    return sum([await count(connection, lag, limit // 4) for _ in range(4)])
+async def count(connection: ReconnectingConnection, steps: Steps, lag: timedelta | None = None) -> int:
+    """Count the jobs that finished lately, for charts. After a step that was too long, several shorter ones: for at
+    most 5 s."""
+    end = time.monotonic() + PASS_SECONDS
+    total = done = await steps.run(lambda limit: connection.run(operation_queries.count_minutes(limit, lag)))
+    while done and steps.size < steps.most and time.monotonic() < end:
+        done = await steps.run(lambda limit: connection.run(operation_queries.count_minutes(limit, lag)))
+        total += done
+    return total
 
 
-async def group_errors(
-    connection: ReconnectingConnection, lag: timedelta | None = None, limit: int = GROUP_BATCH
-) -> int:
-    """Count the attempts that failed lately, by group: in batches, for at most 5 s; in smaller ones if the role has a
-    short statement_timeout."""
+async def group_errors(connection: ReconnectingConnection, steps: Steps, lag: timedelta | None = None) -> int:
+    """Count the attempts that failed lately, by group: in batches, for at most 5 s."""
     total, end = 0, time.monotonic() + PASS_SECONDS
     while True:
-        try:
-            done = await connection.run(group_queries.group_errors(limit, lag))
-        except StatementCancelled:
-            if limit < GROUP_LEAST:
-                raise
-            limit //= 4
-            continue
+        done = await steps.run(lambda limit: connection.run(group_queries.group_errors(limit, lag)))
         total += done.counted
         if not done.more or time.monotonic() >= end:
             return total
@@ -214,8 +220,8 @@ async def group_errors(
 
 async def count_all(connection: ReconnectingConnection, lag: timedelta | None = None) -> None:
     """Count what finished and what failed lately."""
-    await count(connection, lag)
-    await group_errors(connection, lag)
+    await count(connection, Steps(*COUNT_STEPS), lag)
+    await group_errors(connection, Steps(*GROUP_STEPS), lag)
 
 
 async def sweep(connection: ReconnectingConnection, grace: timedelta) -> int:
