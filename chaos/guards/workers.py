@@ -74,6 +74,13 @@ MUTANTS = [
         test("worker/run", "test_what_follows_in_the_program_is_run_when_the_worker_has_ended"),
     ),
     Mutant(
+        "maintenance that the server does not finish in time takes smaller steps",
+        f"{WORKER}/steps.py",
+        "(StatementCancelled, Unanswered)",
+        "(StatementCancelled,)",
+        test("worker/maintenance", "test_under_a_short_statement_timeout_jobs_are_counted_in_smaller_steps"),
+    ),
+    Mutant(
         "workers look for a lost one when its lease runs out",
         "src/treadle/worker/maintenance.py",
         "Delay(min(chosen.renew_every, server.next_loss + SOON))",

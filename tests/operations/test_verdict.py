@@ -16,12 +16,22 @@ from tests.support.roles import granted_roles
 from tests.support.waiting import until_waiting_for_lock
 from tests.support.why import register_worker
 from treadle import Connections, JobQueue, Treadle
-from treadle.doctor import Limits, Severity, queries
+from treadle.doctor import Finding, Limits, Severity, queries
 from treadle.doctor.facts import DueLane, Worker
 from treadle.doctor.lock_facts import TableBlocker
 from treadle.doctor.work_facts import FailureRate
 from treadle.operations import verdict
-from treadle.operations.verdict import ALL_WELL, SECONDS, TOO_SLOW, UNREACHABLE, Facts, Verdict, VerdictReader, judge
+from treadle.operations.verdict import (
+    ALL_WELL,
+    SECONDS,
+    TOO_SLOW,
+    UNREACHABLE,
+    Facts,
+    Verdict,
+    VerdictReader,
+    judge,
+    with_findings,
+)
 from treadle.words.changes import Pause
 from treadle.words.stuck import Stuck
 
@@ -285,3 +295,19 @@ def test_names_and_reasons_cannot_add_a_line_or_show_a_secret() -> None:
     (found,) = judge(Facts(NOW, pauses=[PAUSE._replace(paused_by="x\ny", reason="password=hunter2")]))
     assert "\n" not in found.sentence
     assert "hunter2" not in found.sentence
+
+
+def test_what_only_the_examination_finds_is_told_too() -> None:
+    """Once, by the verdict if it has a sentence for it."""
+    findings = [
+        Finding("indexes", Severity.CRITICAL, "The index idx_jobs_claimable is missing"),
+        Finding("stuck_workers", Severity.CRITICAL, "A worker is stuck"),
+        Finding("durability", Severity.NOTE, "fsync is off"),
+    ]
+    stuck = Verdict(Severity.CRITICAL, "Worker w is stuck.", "stuck_workers")
+    assert [each.sentence for each in with_findings([stuck], findings)] == [
+        "Worker w is stuck.",
+        "The index idx_jobs_claimable is missing.",
+    ]
+    assert [each.finding for each in with_findings([ALL_WELL], findings[:1])] == ["indexes"]
+    assert with_findings([ALL_WELL], findings[2:]) == [ALL_WELL]

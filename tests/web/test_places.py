@@ -10,6 +10,7 @@ from psycopg import Connection
 from tests.db.test_workflow_list import enqueue as enqueue_workflow
 from tests.operations.test_throughput import add_minutes
 from tests.support.dashboards import OPERATOR, VIEWER, Browser, Site
+from tests.support.workers import until
 from treadle import JobQueue, Retries, Treadle
 from treadle.db.queries.dashboard import ClaimedJob
 from treadle.operations.slots import SlotMap, WorkerSlots
@@ -150,6 +151,15 @@ def test_a_missing_worker_is_in_the_verdict(operator: Browser, queue: JobQueue, 
     page = get(operator, "/")
     assert 'class="verdict critical"' in page
     assert "No worker is running, and jobs have been due for 10m" in page
+
+
+@pytest.mark.own_database
+def test_the_overview_knows_what_the_page_health_shows(operator: Browser, connection: Connection[Any]) -> None:
+    connection.execute("drop index idx_jobs_finished")
+    until(lambda: "Indexes are missing" in get(operator, "/"))
+    page = get(operator, "/")
+    assert "All is well." not in page
+    assert 'class="verdict critical"' in page
 
 
 def test_a_workflow_that_runs_is_not_called_blocked(

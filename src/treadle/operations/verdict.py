@@ -6,7 +6,7 @@ all open pages together. It answers within 2 s, also if a table is locked or the
 
 import asyncio
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import urlencode
@@ -18,7 +18,7 @@ from treadle.db.query import Query
 from treadle.db.script import adrive, drive
 from treadle.doctor import queries
 from treadle.doctor.facts import DueLane, Worker
-from treadle.doctor.finding import Severity, severity_of
+from treadle.doctor.finding import Finding, Severity, severity_of
 from treadle.doctor.limits import Limits
 from treadle.doctor.lock_facts import TableBlocker
 from treadle.doctor.rules.blocked import end_statement, roots_first
@@ -136,6 +136,18 @@ def judge(facts: Facts) -> list[Verdict]:
     """The most severe first; among equals in the order of RULES."""
     found = [masked(each) for rule in RULES for each in rule(facts)]
     return sorted(found, key=lambda each: -each.severity.rank) or [ALL_WELL]
+
+
+def with_findings(verdicts: Sequence[Verdict], findings: Iterable[Finding]) -> list[Verdict]:
+    """Also what only the whole examination has found. Nothing is well then."""
+    told = {each.finding for each in verdicts}
+    found = [
+        _verdict(each.level, f"{each.title.rstrip('.')}.", each.name, "/health", "Details", "treadle doctor")
+        for each in findings
+        if each.level.rank >= Severity.WARNING.rank and each.name not in told
+    ]
+    wrong = [each for each in verdicts if each != ALL_WELL]
+    return sorted([*wrong, *found], key=lambda each: -each.severity.rank) or [ALL_WELL]
 
 
 def _blocked(facts: Facts) -> list[Verdict]:

@@ -41,7 +41,7 @@ def routes(app: Treadle, secrets: RoleSecrets | None = None) -> list[RouteSpec]:
     return [
         *assets.routes(),
         *([] if secrets is None else login.routes(secrets)),
-        *overview.routes(app, readings, shared),
+        *overview.routes(app, readings, shared, check),
         *jobs.routes(app, searches, readings),
         *job.routes(app),
         *job_stream.routes(app, readings),

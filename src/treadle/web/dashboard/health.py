@@ -16,6 +16,8 @@ HEALTH_SECONDS = 10.0
 LONG_SECONDS = 0.15
 # When a table is locked, or a worker is stuck or lost, and when that ends, it is examined again after this time.
 CHANGED_SECONDS = 2.0
+# While nobody looks at the page, for the overview.
+KNOWN_SECONDS = 60.0
 # An examination that takes longer is abandoned, and the next visitor starts another one.
 LONGEST_SECONDS = 30.0
 
@@ -46,6 +48,14 @@ class HealthCheck:
             if not done:
                 return self._latest
         return await asyncio.shield(task)
+
+    def known(self) -> list[Finding]:
+        """What the last examination found. It does not wait: after KNOWN_SECONDS the next one begins."""
+        task = self._task
+        is_ours = task is not None and task.get_loop() is asyncio.get_running_loop()
+        if not is_ours or time.monotonic() - self._began >= KNOWN_SECONDS:
+            self._start(self._signs)
+        return self._latest.findings if self._latest else []
 
     def _current(self, signs: frozenset[object]) -> asyncio.Task[HealthReport] | None:
         """The examination that is running, or that is not yet too old."""

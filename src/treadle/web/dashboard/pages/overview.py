@@ -15,7 +15,8 @@ from treadle.db.query import Query
 from treadle.operations.overview import STEPS, make_overview
 from treadle.operations.slots import SlotMap, make_slot_map
 from treadle.operations.state import QueueState, aread_state
-from treadle.operations.verdict import Verdict, VerdictReader
+from treadle.operations.verdict import Verdict, VerdictReader, with_findings
+from treadle.web.dashboard.health import HealthCheck
 from treadle.web.dashboard.pages.charts import panel
 from treadle.web.dashboard.pages.forms import job_type_of
 from treadle.web.dashboard.pages.live.readings import Reading, Readings
@@ -105,8 +106,11 @@ def chart_values(charts: Charts) -> dict[str, Any]:
     return {"panel": panel(charts.chart.spans, charts.chart.step, masked(charts.marks))}
 
 
-def routes(app: Treadle, readings: Readings, shared: SharedReads) -> list[RouteSpec]:
+def routes(app: Treadle, readings: Readings, shared: SharedReads, check: HealthCheck) -> list[RouteSpec]:
     judge = VerdictReader(app.database)
+
+    async def read_verdicts() -> list[Verdict]:
+        return with_findings(await judge.aread(), check.known())
 
     async def read_live(window: int) -> OverviewUpdate:
         charts = await shared.slowly(("charts", window), CHART_SECONDS[STEPS[window]], lambda: read_charts(window))
@@ -136,7 +140,7 @@ def routes(app: Treadle, readings: Readings, shared: SharedReads) -> list[RouteS
             len(found.running) > MAX_RUNNING,
             make_slot_map(found.workers, claimed),
             failures,
-            await readings.recent("verdict", judge.aread, SHARED_SECONDS),
+            await readings.recent("verdict", read_verdicts, SHARED_SECONDS),
         )
 
     async def overview(context: Context) -> Response:
