@@ -506,6 +506,8 @@ COMMENT ON FUNCTION treadle.is_awaited() IS 'Whether a session waits for jobs to
 
 COMMENT ON FUNCTION treadle.is_blocked_by_key(p_holds smallint) IS 'Whether a job waits for an earlier job with the same key.';
 
+COMMENT ON FUNCTION treadle.is_child_free_elsewhere(p_worker_id character varying, p_job_types character varying[], p_queues character varying[]) IS 'Whether another live worker that serves one of these job types and queues has a free child process: for a worker that has claimed jobs that must run in one (decision 25), and has none. It offers them to the others only then.';
+
 COMMENT ON FUNCTION treadle.is_claimable(p_status character varying, p_holds smallint, p_attempts integer, p_max_attempts integer) IS 'Whether a worker may claim a job once it is due: it is pending, nothing blocks it, and it has attempts left.';
 
 COMMENT ON FUNCTION treadle.is_head_of_key(p_key character varying, p_id uuid) IS 'Whether a job is the next to run of those with its key: no job with the key runs, and none that waits for its turn is older. Blocked jobs do not count: they are younger, or were enqueued in a transaction that overlapped with this one (see decision 6).';

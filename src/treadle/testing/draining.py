@@ -169,7 +169,14 @@ class Drain:
         stack.callback(slots.close)
         recorder = ServingRecorder(self._connection, self._worker_id, self._caller)
         self._completer = Completer(
-            self._connection, self._worker_id, recorder, self._app.listeners, CRASH_LIMIT, lambda _: None, lambda: None
+            self._connection,
+            self._worker_id,
+            recorder,
+            self._app.listeners,
+            CRASH_LIMIT,
+            lambda _: None,
+            lambda: None,
+            slots.remove,
         )
         self._executor = CallingExecutor(self._app, slots, self._caller)
         stack.callback(self._executor.close)

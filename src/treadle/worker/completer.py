@@ -49,7 +49,7 @@ class Completer:
         crash_limit: int,
         unavailable: Callable[[DatabaseUnavailable | None], None],
         written: Callable[[], None],
-        free_slot: Callable[[int], None] = lambda _: None,
+        free_slot: Callable[[int], None],
     ) -> None:
         self._connection = connection
         self._worker_id = worker_id

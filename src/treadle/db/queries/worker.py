@@ -184,6 +184,13 @@ class Due(NamedTuple):
     """What an operator has set for the worker."""
 
 
+def is_child_free_elsewhere(worker_id: str, claims: Sequence[Claim]) -> Query[bool]:
+    """Whether another worker that serves such jobs has a free child process."""
+    types, queues = {each.job_type for each in claims}, {each.queue for each in claims}
+    params = {"worker_id": worker_id, "job_types": sorted(types), "queues": sorted(queues)}
+    return call("is_child_free_elsewhere", params, lambda rows: bool(rows[0][0]))
+
+
 def next_due(
     worker_id: str, job_types: Sequence[str], queues: Sequence[str] | None, sure: bool, answered: int | None = None
 ) -> Query[Due]:
