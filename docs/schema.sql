@@ -506,6 +506,8 @@ COMMENT ON FUNCTION treadle.is_awaited() IS 'Whether a session waits for jobs to
 
 COMMENT ON FUNCTION treadle.is_blocked_by_key(p_holds smallint) IS 'Whether a job waits for an earlier job with the same key.';
 
+COMMENT ON FUNCTION treadle.is_child_free_elsewhere(p_worker_id character varying, p_job_types character varying[], p_queues character varying[]) IS 'Whether another live worker that serves one of these job types and queues has a free child process: for a worker that has claimed jobs that must run in one (decision 25), and has none. It offers them to the others only then.';
+
 COMMENT ON FUNCTION treadle.is_claimable(p_status character varying, p_holds smallint, p_attempts integer, p_max_attempts integer) IS 'Whether a worker may claim a job once it is due: it is pending, nothing blocks it, and it has attempts left.';
 
 COMMENT ON FUNCTION treadle.is_head_of_key(p_key character varying, p_id uuid) IS 'Whether a job is the next to run of those with its key: no job with the key runs, and none that waits for its turn is older. Blocked jobs do not count: they are younger, or were enqueued in a transaction that overlapped with this one (see decision 6).';
@@ -691,7 +693,7 @@ COMMENT ON FUNCTION treadle.reopen_limit(p_name character varying) IS 'After a l
 
 COMMENT ON FUNCTION treadle.report_progress(p_id uuid, p_progress integer, p_stage character varying, p_lease bigint, p_worker_id character varying) IS 'Records the progress (0 to 100) and the stage of a running job; null leaves a value as it is. Returns false if the claim is lost.';
 
-COMMENT ON FUNCTION treadle.report_stopped_children(p_worker_id character varying, p_processes integer[], p_jobs uuid[], p_seconds double precision[]) IS 'Notes which child processes of a worker were stopped, with their jobs and for how many seconds; empty arrays: none. It takes no jobs away.';
+COMMENT ON FUNCTION treadle.report_stopped_children(p_worker_id character varying, p_processes integer[], p_jobs uuid[], p_seconds double precision[], p_starting boolean[]) IS 'Notes which child processes of a worker were stopped, or are still starting, with their jobs and for how many seconds; empty arrays: none. It takes no jobs away.';
 
 COMMENT ON FUNCTION treadle.report_stuck(p_worker_id character varying, p_kind character varying, p_seconds double precision, p_job uuid, p_stack text) IS 'Notes that the event loop of a worker has not run for p_seconds (p_kind: stopped, or blocked by p_job), that it does not begin p_job, which it claimed that long ago (unbegun), or that all is well again (null). It takes no jobs away, and marks a job that blocks it as running.';
 
@@ -1839,7 +1841,7 @@ COMMENT ON COLUMN treadle.workers.stuck_job IS 'The job that blocks its event lo
 
 COMMENT ON COLUMN treadle.workers.stuck_stack IS 'Where its event loop is blocked, if it is known.';
 
-COMMENT ON COLUMN treadle.workers.stopped_children IS 'Its child processes that were stopped, by a signal or a debugger, with the job that each one runs. Null: none. See report_stopped_children().';
+COMMENT ON COLUMN treadle.workers.stopped_children IS 'Its child processes that were stopped, by a signal or a debugger, with the job that each one runs, and those that have been starting for long. Null: none. See report_stopped_children().';
 
 COMMENT ON COLUMN treadle.workers.lost_at IS 'When the worker was declared lost. Its row is kept for a day, so that a claim of it that arrives late is found.';
 

@@ -6,6 +6,38 @@ PULSE, SHOWN = "worker/pulse", "web/workers"
 
 MUTANTS = [
     Mutant(
+        "while the event loop is blocked, jobs that do not begin are no news",
+        f"{WORKER}/keeper.py",
+        "            self._claims = ClaimWatch(self.worker_id, self.slots)\n            return False\n",
+        "            pass\n",
+        test("worker/unbegun", "test_while_the_event_loop_does_not_run_that_is_the_reason"),
+    ),
+    Mutant(
+        "a job whose child process starts too slowly uses no attempt",
+        f"{WORKER}/children.py",
+        "return Outcome(Ending.RELEASED, delay=START_DELAY)",
+        "return Outcome(Ending.RETRY, delay=START_DELAY)",
+        test(
+            "worker/child_starts", "test_a_process_that_takes_too_long_to_start_is_killed_and_its_job_uses_no_attempt"
+        ),
+    ),
+    Mutant(
+        "after a slow start, the next process gets more time",
+        f"{WORKER}/children.py",
+        "self._times = min(2 * self._times, MOST_TIMES)",
+        "pass",
+        test(
+            "worker/child_starts", "test_a_process_that_takes_too_long_to_start_is_killed_and_its_job_uses_no_attempt"
+        ),
+    ),
+    Mutant(
+        "a child process that starts slowly is noticed",
+        f"{WORKER}/pulse.py",
+        "entry.state is State.STARTING and moment - entry.started >= STARTING_SECONDS",
+        "False",
+        test("worker/pulse", "test_a_child_process_that_starts_slowly_is_noticed_until_it_has_started"),
+    ),
+    Mutant(
         "a job that was claimed ahead, behind long ones, is no sign that its worker is stuck",
         f"{FUNCTIONS}/public/find_unbegun.sql",
         "            else p_here < coalesce(changed.concurrency, worker.concurrency)\n",

@@ -174,9 +174,16 @@ MUTANTS = [
     Mutant(
         "suspects are offered to other workers",
         f"{WORKER}/suspects.py",
-        "if self.waiting and now - self._offered_at >= OFFER_EVERY:",
+        "if self.waiting and now - self._asked_at >= OFFER_EVERY:",
         "if False:",
         test("worker/lost_machines", "test_the_suspects_of_a_dead_process_are_spread_over_workers"),
+    ),
+    Mutant(
+        "suspects are offered only if another worker has a free child process",
+        f"{WORKER}/suspects.py",
+        "if await self._is_wanted(list(self.waiting)):",
+        "if True:",
+        test("worker/claimer_steps", "test_suspects_start_only_in_free_child_processes_and_the_others_are_offered"),
     ),
     Mutant(
         "jobs claimed ahead are given back if they cannot start",

@@ -119,6 +119,7 @@ def all_combinations() -> list[Facts]:
         {},
         {"stuck": STUCK},
         {"stopped_children": (StoppedChild(7, ID, HOSTILE, ago(seconds=12)),)},
+        {"stopped_children": (StoppedChild(0, ID, HOSTILE, ago(seconds=12), starting=True),)},
     ]
     for status, claimed_at, lease, lost, sign, error, state in product(
         [each for each in Status if each is not Status.PENDING],
@@ -148,7 +149,9 @@ def expected(given: Facts) -> list[str]:
         gone = given.worker.lost_at is not None or (NOW - max(sign, given.claimed_at)).total_seconds() > 10
         if gone:
             return ["worker_lost"]
-        stopped = "process_stopped" if given.worker.stopped_children else given.status.value
+        stopped = given.status.value
+        for child in given.worker.stopped_children:
+            stopped = "process_starting" if child.starting else "process_stopped"
         return ["worker_stuck" if given.worker.stuck else stopped]
     names = ["out_of_attempts"] * (given.attempts == 3)
     names += ["due_later"] * (given.run_at > NOW)
@@ -194,7 +197,7 @@ def test_every_combination_of_facts_has_a_reason(monkeypatch: pytest.MonkeyPatch
     names = "completed failed cancelled running claimed worker_lost client_silent out_of_attempts due_later paused"
     names += " key_blocked limited rate_limited limit_paused"
     names += " no_worker no_worker_for_type no_worker_for_queue workers_paused busy locked ready"
-    names += " worker_stuck workers_stuck process_stopped"
+    names += " worker_stuck workers_stuck process_stopped process_starting"
     assert seen == set(names.split())
 
 

@@ -12,7 +12,7 @@ from tests.support.handlers import app as handlers_app
 from tests.support.handlers import nap_in_child
 from tests.support.slow_children_app import IMPORT_SECONDS, unhurried
 from tests.support.workers import Ledger, auntil, run, until, worker_process
-from treadle import JobFailed, JobQueue, Retries, Treadle
+from treadle import JobQueue, Retries, Treadle
 from treadle.worker import children
 from treadle.worker.job_slots import State
 from treadle.worker.worker import Worker
@@ -56,18 +56,25 @@ def test_a_job_whose_process_starts_is_noted(later: Treadle, monkeypatch: pytest
     run(later, body, children=1)
 
 
-def test_a_process_that_takes_too_long_to_start_is_given_up_and_killed(
-    later: Treadle, monkeypatch: pytest.MonkeyPatch
+def test_a_process_that_takes_too_long_to_start_is_killed_and_its_job_uses_no_attempt(
+    later: Treadle, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(children, "START_SECONDS", 0.3)
+    monkeypatch.setattr(children, "START_DELAY", 0.1)
     monkeypatch.setenv(IMPORT_SECONDS, "60")
 
     async def body(worker: Worker) -> None:
-        with pytest.raises(JobFailed, match=r"its process took more than 0\.3 seconds to start"):
-            await (await unhurried.aenqueue()).aresult(30)
+        handle = await unhurried.aenqueue()
+        await auntil(lambda: caplog.text.count("took more than") == 2)
+        known = worker._executor._children
+        assert known._times == 4, "the next one gets more time"
         monkeypatch.setattr(children, "START_SECONDS", 60.0)
         monkeypatch.setenv(IMPORT_SECONDS, "0")
-        assert await (await unhurried.aenqueue()).aresult(30) == "done"
+        assert await handle.aresult(30) == "done"
+        assert known._times == 1
+        row = await handle.ajob()
+        assert (row.attempts, row.crashes) == (1, 0)
+        assert await handle.aerrors() == []
 
     run(later, body, children=1)
 

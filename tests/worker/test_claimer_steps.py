@@ -268,13 +268,23 @@ def test_suspects_start_only_in_free_child_processes_and_the_others_are_offered(
     monkeypatch.setattr(suspects, "OFFER_SECONDS", 0.1)
     queue.enqueue_many("a", range(5))
     connection.execute("update jobs set crashes = 1")
+    connection.execute("select register_worker('worker-2', '1 minute', '{a,b}', null, 9, null, null, null, '{b}', 1)")
+    queue.enqueue("b")
+    connection.execute("select claim_jobs('worker-2', '{b}', 1)")
 
     async def body() -> None:
         around = Around()
         around.suspicious, around.free_children = True, 2
         async with claiming(url, around, limit=10) as claimer:
+            for _ in range(3):
+                await claimer.step()
+            assert [len(around.started), len(around.released), len(claimer.known())] == [2, 0, 3]
+            connection.execute("update jobs set status = 'completed' where job_type = 'b'")
             await claimer.step()
-            assert [len(around.started), len(around.released), len(claimer.known())] == [2, 3, 0]
+            assert around.released == [], "it does not ask again at once"
+            claimer.suspects._asked_at = -suspects.OFFER_EVERY
+            await claimer.step()
+            assert [len(around.released), len(claimer.known())] == [3, 0], "another worker has a free child process"
             assert [delay for _, delay in around.released] == [None] * 3, "they keep their place"
             wait = await waits(claimer)
             claimer.wake()
@@ -308,7 +318,6 @@ def test_suspects_take_no_room_from_other_jobs(url: str, queue: JobQueue, connec
         around = Around()
         around.suspicious, around.free_children = True, 0
         async with claiming(url, around) as claimer:
-            claimer.suspects._offered_at = time.monotonic() - 1.0
             while len(around.started) < 2:
                 await claimer.step()
             assert len(claimer.suspects.waiting) == 2

@@ -14,13 +14,17 @@ from uuid import uuid4
 import pytest
 from psycopg import Connection
 
+from tests.support.doctor import get_finding
 from tests.support.workers import auntil, one, run
 from treadle import Treadle
 from treadle.db.query import Query
 from treadle.db.reconnecting import DatabaseUnavailable
+from treadle.operations.metrics import metrics
+from treadle.why.explain import why
+from treadle.words.metrics import exposition
 from treadle.words.stuck import Stuck, describe_stuck
 from treadle.worker import pulse, stacks
-from treadle.worker.job_slots import STACK_BYTES, EventLoop, JobSlots
+from treadle.worker.job_slots import STACK_BYTES, EventLoop, JobSlots, State
 from treadle.worker.keeper import Keeper
 from treadle.worker.pulse import CHECK_SECONDS, ChildWatch, Kind, PulseWatch, Scheduling, StoppedChild, scheduling
 from treadle.worker.worker import Worker
@@ -286,6 +290,42 @@ def test_a_child_process_is_reported_after_three_seconds_in_which_it_was_seen_st
     assert not watch.stopped, "another job in the same process begins anew"
     ill.clear()
     assert [watch.check(5005.0 + nth) for nth in range(9)] == [False] * 9
+
+
+def test_a_child_process_that_starts_slowly_is_noticed_until_it_has_started(
+    app: Treadle, slots: JobSlots, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection.execute("select register_worker('w1', '1 minute', '{a}')")
+    (job,) = app.queue.enqueue_many("a", [1])
+    connection.execute("select claim_jobs('w1', '{a}', 1)")
+    slot = slots.add(job, 1, 0.0, state=State.STARTING)
+    began = slots.begun_at
+
+    async def body() -> None:
+        keeper = Keeper(app.database.url, app.schema, timedelta(seconds=30), 3)
+        worker = keeper.add("w1", slots)
+        assert not worker.check(began + 9)
+        assert worker.check(began + 11)
+        await keeper.report()
+        await keeper.close()
+
+    asyncio.run(body())
+    reason = why(app.database, job)
+    assert reason.name == "process_starting"
+    assert "its child process has been starting for" in reason.sentence
+    finding = get_finding(app.database.url, "stopped_children")
+    assert finding.title == "A child process of a worker starts slowly: its job waits."
+    assert "a child process has been starting for" in finding.detail
+    assert f"with job {job} (a)" in finding.detail
+    assert "importtime" in finding.remedy
+    assert "treadle_stopped_children 0" in exposition(metrics(app.database))
+    watch = ChildWatch(slots)
+    assert watch.check(began + 11)
+    slots.remove(slot)
+    slots.add(job, 1, 0.0, process=7)
+    assert watch.check(began + 13)
+    assert watch.stopped == ()
+    app.close()
 
 
 def test_a_report_of_stopped_children_that_failed_is_sent_again(

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.fresh_database
         "find_finished(%(ids)s::uuid[])",
         "find_lost_claims(%(ids)s::uuid[], %(leases)s::bigint[])",
         "find_claimed_jobs('worker-1')",
+        "is_child_free_elsewhere('worker-2', '{a}', '{default}')",
         "find_unbegun('worker-1', '{}', 0, 0, 0)",
         "enqueue_unique('a', 'one')",
     ],

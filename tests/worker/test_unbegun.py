@@ -24,7 +24,7 @@ from treadle.words.metrics import exposition
 from treadle.worker import unbegun
 from treadle.worker.job_slots import JobSlots, State
 from treadle.worker.keeper import Keeper
-from treadle.worker.pulse import Kind
+from treadle.worker.pulse import Kind, Stuck
 from treadle.worker.unbegun import ClaimWatch
 from treadle.worker.worker import Worker
 
@@ -103,6 +103,26 @@ def test_a_job_that_waits_for_others_is_not(
     # As if what has just begun had begun long ago.
     monkeypatch.setattr(JobSlots, "begun_at", 0.0)
     assert found(url, slots) is None
+    slots.close()
+
+
+def test_while_the_event_loop_does_not_run_that_is_the_reason(
+    url: str, queue: JobQueue, connection: Connection[Any]
+) -> None:
+    slots = JobSlots.create(10)
+    claim(connection, queue)
+
+    async def body() -> None:
+        keeper = Keeper(url, "treadle", timedelta(seconds=30), 3)
+        worker = keeper.add("me", slots)
+        worker._pulse.stuck = Stuck(Kind.BLOCKED, 0.0)
+        checks = [await worker.check_claims(keeper.connection) for _ in range(3)]
+        worker._pulse.stuck = None
+        checks += [await worker.check_claims(keeper.connection) for _ in range(2)]
+        assert checks == [False] * 4 + [True]
+        await keeper.close()
+
+    asyncio.run(body())
     slots.close()
 
 

@@ -161,7 +161,7 @@ def _workers(workers: Sequence[WorkerRow]) -> list[Metric]:
         _one(
             "treadle_stopped_children",
             "Child processes of live workers that were stopped, by a signal or a debugger.",
-            sum(len(each.stopped_children) for each in workers if each.alive),
+            sum(not child.starting for each in workers if each.alive for child in each.stopped_children),
         ),
         _one("treadle_jobs_claimed", "Jobs that workers have claimed or run.", sum(each.holds for each in workers)),
     ]

@@ -216,7 +216,10 @@ def _stopped_children(facts: Facts) -> list[Verdict]:
     child, worker = min(found, key=lambda each: each[0].since)
     more = f" and {len(found) - 1} more were" if len(found) > 1 else " was"
     sentence = f"Child process {child.process} of worker {worker.worker_id}{more} stopped."
-    severity = severity_of(max(0.0, facts.now - child.since.timestamp()), *facts.limits.stuck)
+    seconds = max(0.0, facts.now - child.since.timestamp())
+    if child.starting:
+        sentence = f"A child process of worker {worker.worker_id} has been starting for {span(seconds)}."
+    severity = severity_of(seconds, *facts.limits.stuck)
     return [_verdict(severity, sentence, "stopped_children", "/workers", "Workers", "treadle doctor")]
 
 

@@ -37,24 +37,34 @@ class Stuck(NamedTuple):
 
 
 class StoppedChild(NamedTuple):
-    """A child process of a worker that was stopped, by a signal or a debugger."""
+    """A child process of a worker that was stopped, by a signal or a debugger, or has been starting for long."""
 
     process: int
     job_id: UUID
     job_type: str | None
     since: datetime
+    starting: bool = False
+    """Its job has not begun, and the number of its process is not known."""
 
     @classmethod
     def read(cls, value: Sequence[Mapping[str, Any]] | None) -> "tuple[StoppedChild, ...]":
         """From stopped_children of treadle.workers."""
         return tuple(
-            cls(each["process"], UUID(each["job_id"]), each["job_type"], datetime.fromisoformat(each["since"]))
+            cls(
+                each["process"],
+                UUID(each["job_id"]),
+                each["job_type"],
+                datetime.fromisoformat(each["since"]),
+                each["starting"],
+            )
             for each in value or ()
         )
 
 
 def describe_stopped(child: StoppedChild, at: datetime) -> str:
     seconds = span(max(0.0, (at - child.since).total_seconds()))
+    if child.starting:
+        return f"a child process has been starting for {seconds}{_working_on(child)}"
     return f"child process {child.process} was stopped {seconds} ago, by a signal or a debugger{_working_on(child)}"
 
 
@@ -64,18 +74,28 @@ def _working_on(child: StoppedChild) -> str:
 
 def summarize_stopped(children: Sequence[StoppedChild]) -> str:
     """For a narrow column."""
+    starting = sum(each.starting for each in children)
     if len(children) == 1:
-        return f"child process {children[0].process} is stopped"
-    return f"{len(children)} child processes are stopped"
+        return "a child process starts slowly" if starting else f"child process {children[0].process} is stopped"
+    if starting == len(children):
+        return f"{starting} child processes start slowly"
+    return f"{len(children)} child processes are stopped" + (" or start slowly" if starting else "")
 
 
 def continue_children(*children: tuple[StoppedChild, str | None]) -> str:
     """What to do about these child processes, each with its host."""
-    processes = [(each, host, each.process) for each, host in children]
-    it, job, run = ("it", "its job", "runs") if len(children) == 1 else ("them", "their jobs", "run")
+    processes = [(each, host, each.process) for each, host in children if not each.starting]
+    starting = (
+        "A child process imports the application before its first job: the machine may be overloaded, or the imports "
+        "be slow (python -X importtime). Its job has used no attempt"
+    )
+    if not processes:
+        return starting
+    it, job, run = ("it", "its job", "runs") if len(processes) == 1 else ("them", "their jobs", "run")
     return (
         f"To let {it} continue{_commands('kill -CONT', processes)}. "
         f"To replace {it}{_commands('kill -9', processes)}; {job} {run} again"
+        + (f". {starting}" if len(processes) < len(children) else "")
     )
 
 

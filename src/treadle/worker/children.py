@@ -25,6 +25,7 @@ from treadle.jobs.load import spec_of
 from treadle.jobs.workload import Workload
 from treadle.words.errors import DatabaseUnreachable
 from treadle.words.outcome import Ending, Interrupt, Outcome
+from treadle.words.own_log import log
 from treadle.words.payload import clean_error
 from treadle.words.record import OutgoingEvent, OutgoingLogLine
 from treadle.worker import child_program, log_format
@@ -36,8 +37,11 @@ from treadle.worker.running import Running
 # A child that was asked to stop is killed after this time. So the handler of a cancelled job stops within two seconds.
 STOP_SECONDS = 1.0
 CHECK_SECONDS = 0.1
-# The time to start the process and to import the function's module.
-START_SECONDS = 60.0
+# The time to start the process and to import the application. After a process that needed more, the next one gets twice
+# as long, up to ten times.
+START_SECONDS, MOST_TIMES = 60.0, 10
+# A job whose process did not start in time is tried again after this time.
+START_DELAY = 5.0
 
 
 class Child:
@@ -70,6 +74,8 @@ class Children:
         self._idle: list[Child] = []
         self._busy: set[Child] = set()
         self._closed = False
+        self._times = 1
+        """How many times START_SECONDS the next process may take to start."""
 
     async def run(self, running: Running, on_start: Callable[[int], None]) -> Outcome:
         stop = threading.Event()
@@ -137,7 +143,10 @@ class Children:
                 except (EOFError, OSError):
                     return None, False
                 if "outcome" in message:
-                    return Outcome(Ending(message["outcome"][0]), *message["outcome"][1:]), True
+                    outcome = Outcome(Ending(message["outcome"][0]), *message["outcome"][1:])
+                    if outcome.ending is Ending.RETRY and outcome.delay is None:  # it has not found the function
+                        outcome = outcome._replace(delay=policy.retry.delay(running.claim.attempts))
+                    return outcome, True
                 if "records" in message:
                     progress, events, log_lines = message["records"]
                     running.attempt.receive(
@@ -149,14 +158,13 @@ class Children:
                     _send(child.pipe, {"flushed": _flush(running)})
                 else:
                     started = time.monotonic()
+                    self._times = 1
                     on_start(child.pid)
             elif not child.process.is_alive() and not child.pipe.poll():
                 return None, False
             now = time.monotonic()
-            if started is None and now - sent > START_SECONDS:
-                return Outcome(
-                    Ending.RETRY, error=f"its process took more than {START_SECONDS:g} seconds to start"
-                ), False
+            if started is None and now - sent > START_SECONDS * self._times:
+                return self._started_too_slowly(running, now - sent), False
             if policy.timeout is not None and started is not None and now - started > policy.timeout:
                 running.interrupt(Interrupt.TIMEOUT)
             if stop.is_set() and asked_to_stop is None:
@@ -172,6 +180,13 @@ class Children:
                 and running.attempt.interrupted_by is not Interrupt.TIMEOUT
             ):
                 return stopped(running.function, running.attempt), False
+
+    def _started_too_slowly(self, running: Running, seconds: float) -> Outcome:
+        """Not the job's fault: it has not begun, and uses no attempt."""
+        message = "a child process took more than %.0f seconds to start and was replaced; job %s is tried again soon"
+        log.warning(message, seconds, running.claim.id)
+        self._times = min(2 * self._times, MOST_TIMES)
+        return Outcome(Ending.RELEASED, delay=START_DELAY)
 
     def _outcome_of_death(self, child: Child, running: Running, seconds: float) -> Outcome:
         child.process.join()

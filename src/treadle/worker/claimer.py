@@ -94,7 +94,7 @@ class Claimer:
         self._prefetch = Prefetch(prefetch)
         self.ready: deque[Claim] = deque()
         """Claimed and not yet started."""
-        self.suspects = Suspects(host.release)
+        self.suspects = Suspects(host.release, source.is_child_free_elsewhere)
         self.running = 0
         self.claimed_at = 0.0
         self.idle = False
@@ -196,6 +196,7 @@ class Claimer:
 
     async def step(self) -> Action:
         """Do one thing, and return it; or, if nothing is to be done, how to wait."""
+        await self.suspects.offer()
         state = self._look()
         match action := decide(state):
             case decision.Claim(number, listen):
@@ -216,7 +217,6 @@ class Claimer:
 
     def _look(self) -> State:
         state = self._state
-        self.suspects.offer()
         state.now = time.monotonic()
         state.may_start = self._host.may_start()
         state.pause = self.suspects.pause()
@@ -250,7 +250,6 @@ class Claimer:
                 (self.suspects.waiting if suspect else self.ready).append(claim)
             self.fill()
             self._release_surplus()
-            self.suspects.offer()
         else:
             # The worker is stopping, or cannot be sure that the jobs are still its own.
             self._host.release(claims)

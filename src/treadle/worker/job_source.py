@@ -70,6 +70,10 @@ class JobSource:
         self._concurrency(due.concurrency)
         return due.seconds
 
+    async def is_child_free_elsewhere(self, claims: Sequence[Claim]) -> bool:
+        """Whether another worker could start one of these jobs in a child process."""
+        return await self._run(worker_queries.is_child_free_elsewhere(self._worker_id, claims))
+
     def announce(self, claims: Sequence[Claim]) -> None:
         """Tell the listeners that this worker has claimed these jobs."""
         if self._listeners.wants(events.JobClaimed):

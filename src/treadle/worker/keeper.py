@@ -67,6 +67,9 @@ class Watched:
     async def check_claims(self, connection: ReconnectingConnection) -> bool:
         """Notice when it does not begin the jobs that it has claimed, and when that ends. Returns whether there is
         news."""
+        if self._pulse.stuck:  # nothing begins, and it is known why
+            self._claims = ClaimWatch(self.worker_id, self.slots)
+            return False
         before = self._state
         if is_news := await self._claims.check(connection):
             self._has_changed(before, now())
@@ -86,7 +89,7 @@ class Watched:
 
     def stopped_children(self) -> Query[None]:
         moment = now()
-        stopped = [(each.process, each.job, moment - each.since) for each in self._children.stopped]
+        stopped = [(each.process, each.job, moment - each.since, each.starting) for each in self._children.stopped]
         return worker_queries.report_stopped_children(self.worker_id, stopped)
 
 
@@ -238,7 +241,9 @@ def _log(worker_id: str, before: Stuck | None, after: Stuck | None, moment: floa
 
 def _log_children(worker_id: str, before: Sequence[StoppedChild], after: Sequence[StoppedChild]) -> None:
     for each in after:
-        if each not in before:
+        if each not in before and each.starting:
+            log.warning("a child process of worker %s starts slowly; job %s waits for it", worker_id, each.job)
+        elif each not in before:
             log.warning(
                 "child process %s of worker %s has been stopped, by a signal or a debugger; job %s waits for it",
                 each.process,
@@ -246,7 +251,7 @@ def _log_children(worker_id: str, before: Sequence[StoppedChild], after: Sequenc
                 each.job,
             )
     for each in before:
-        if each not in after:
+        if each not in after and not each.starting:
             log.warning("child process %s of worker %s is no longer stopped", each.process, worker_id)
 
 

@@ -18,13 +18,15 @@ from typing import NamedTuple
 from uuid import UUID
 
 from treadle.worker import stacks
-from treadle.worker.job_slots import EventLoop, JobSlots
+from treadle.worker.job_slots import EventLoop, JobSlots, State
 
 CHECK_SECONDS = 0.2
 # While all workers sleep (sleeper.py). What is watched then may be noticed some seconds later.
 ASLEEP_CHECK_SECONDS = 1.0
 # How often child processes are looked at, and for how long one has to be seen stopped.
 CHILDREN_SECONDS, STOPPED_SECONDS = 1.0, 3.0
+# A child process that has been starting for so long starts slowly: there may be many slow imports.
+STARTING_SECONDS = 10.0
 # Without a pulse for this long, a worker is stuck.
 STUCK_SECONDS = 2.0
 # A silence that is shorter than this is usual: there are two pulses a second.
@@ -55,10 +57,13 @@ class Stuck(NamedTuple):
 
 
 class StoppedChild(NamedTuple):
+    """A child process that was stopped, or that has been starting for long."""
+
     process: int
     job: UUID
     since: float
     """By now()."""
+    starting: bool = False
 
 
 class Scheduling(NamedTuple):
@@ -168,10 +173,10 @@ class PulseWatch:
 
 
 class ChildWatch:
-    """Watches the child processes of one worker, from another process: which of them were stopped.
+    """Watches the child processes of one worker, from another process: which of them were stopped, or start slowly.
 
-    Nothing else is a sure sign. A handler in a child process may compute, wait or hold the GIL for as long as it likes:
-    that is what child processes are for (docs/decisions/0049-stopped-children.md)."""
+    Once a job has begun, nothing else is a sure sign. A handler in a child process may compute, wait or hold the GIL
+    for as long as it likes: that is what child processes are for (docs/decisions/0049-stopped-children.md)."""
 
     def __init__(self, slots: JobSlots) -> None:
         self._slots = slots
@@ -188,8 +193,9 @@ class ChildWatch:
         self._checked = moment
         known = {(each.process, each.job): each for each in self._seconds}
         seconds = {}
-        for entry in self._slots.entries():
-            if entry.process > 0 and is_stopped(entry.process):
+        entries = self._slots.all_entries()
+        for entry in entries:
+            if entry.state is State.RUNNING and entry.process > 0 and is_stopped(entry.process):
                 child = known.get((entry.process, entry.id))
                 if child is None:
                     seconds[StoppedChild(entry.process, entry.id, moment)] = 0.0
@@ -198,7 +204,14 @@ class ChildWatch:
         self._seconds = seconds
         before, self.stopped = (
             self.stopped,
-            tuple(child for child, stopped in seconds.items() if stopped >= STOPPED_SECONDS),
+            (
+                *(child for child, stopped in seconds.items() if stopped >= STOPPED_SECONDS),
+                *(
+                    StoppedChild(0, entry.id, entry.started, starting=True)
+                    for entry in entries
+                    if entry.state is State.STARTING and moment - entry.started >= STARTING_SECONDS
+                ),
+            ),
         )
         return self.stopped != before
 

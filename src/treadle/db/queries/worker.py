@@ -184,6 +184,13 @@ class Due(NamedTuple):
     """What an operator has set for the worker."""
 
 
+def is_child_free_elsewhere(worker_id: str, claims: Sequence[Claim]) -> Query[bool]:
+    """Whether another worker that serves such jobs has a free child process."""
+    types, queues = {each.job_type for each in claims}, {each.queue for each in claims}
+    params = {"worker_id": worker_id, "job_types": sorted(types), "queues": sorted(queues)}
+    return call("is_child_free_elsewhere", params, lambda rows: bool(rows[0][0]))
+
+
 def next_due(
     worker_id: str, job_types: Sequence[str], queues: Sequence[str] | None, sure: bool, answered: int | None = None
 ) -> Query[Due]:
@@ -254,10 +261,12 @@ def find_unbegun(worker_id: str, begun: Sequence[UUID], here: int, apart: int, s
     return call("find_unbegun", params, lambda rows: Unbegun._make(rows[0]) if rows else None, columns="id, seconds")
 
 
-def report_stopped_children(worker_id: str, stopped: Sequence[tuple[int, UUID, float]]) -> Query[None]:
-    """These child processes were stopped so many seconds ago, each with its job; no other ones are stopped."""
-    processes, jobs, seconds = [[each[nth] for each in stopped] for nth in range(3)]
-    params = {"worker_id": worker_id, "processes": processes, "jobs": jobs, "seconds": seconds}
+def report_stopped_children(worker_id: str, stopped: Sequence[tuple[int, UUID, float, bool]]) -> Query[None]:
+    """These child processes were stopped so many seconds ago, or have been starting since then, each with its job; no
+    other ones."""
+    processes, jobs, seconds, starting = [[each[nth] for each in stopped] for nth in range(4)]
+    params: dict[str, Any] = {"processes": processes, "jobs": jobs, "seconds": seconds, "starting": starting}
+    params |= {"worker_id": worker_id}
     return call("report_stopped_children", params, _nothing)
 
 

@@ -99,15 +99,22 @@ def _stuck(context: Context, workers: Sequence[Worker]) -> Finding:
 def _stopped_children(context: Context, workers: Sequence[Worker]) -> Finding:
     found = [(child, each, each.now) for each in workers if each.live and each.now for child in each.stopped_children]
     if not found:
-        return ok("stopped_children", "No child process of a worker was stopped.")
+        return ok("stopped_children", "No child process of a worker was stopped, or starts slowly.")
     found.sort(key=lambda each: each[0].since)
     one = len(found) == 1
     severities = (severity_of((now - child.since).total_seconds(), *context.limits.stuck) for child, _, now in found)
+    starting = sum(child.starting for child, _, _ in found)
+    what = "A child process of a worker was" if one else f"{len(found)} child processes of workers were"
+    what += f" stopped: {'its job does' if one else 'their jobs do'} not continue."
+    if starting == len(found):
+        what = "A child process of a worker starts" if one else f"{starting} child processes of workers start"
+        what += f" slowly: {'its job waits' if one else 'their jobs wait'}."
+    elif starting:
+        what = f"{len(found)} child processes of workers were stopped, or start slowly."
     return Finding(
         "stopped_children",
         highest(*severities),
-        f"{'A child process of a worker was' if one else f'{len(found)} child processes of workers were'} stopped: "
-        f"{'its job does' if one else 'their jobs do'} not continue.",
+        what,
         lines([f"{_name(each)}: {describe_stopped(child, now)}" for child, each, now in found]),
         f"{continue_children(*((child, each.host) for child, each, _ in found))}.",
     )

@@ -515,7 +515,7 @@ comment on column treadle.workers.stuck_since is 'When its event loop last ran, 
 comment on column treadle.workers.stuck_kind is 'stopped: its process was stopped, by a signal or a debugger; blocked: something blocks its event loop; unbegun: it has claimed a job and does not begin it although it has room.';
 comment on column treadle.workers.stuck_job is 'The job that blocks its event loop, if it is known, or that it does not begin.';
 comment on column treadle.workers.stuck_stack is 'Where its event loop is blocked, if it is known.';
-comment on column treadle.workers.stopped_children is 'Its child processes that were stopped, by a signal or a debugger, with the job that each one runs. Null: none. See report_stopped_children().';
+comment on column treadle.workers.stopped_children is 'Its child processes that were stopped, by a signal or a debugger, with the job that each one runs, and those that have been starting for long. Null: none. See report_stopped_children().';
 comment on column treadle.workers.lost_at is 'When the worker was declared lost. Its row is kept for a day, so that a claim of it that arrives late is found.';
 comment on column treadle.workers.lost_because is 'Why it was declared lost.';
 comment on column treadle.workers.jobs_given_back is 'How many of its jobs were pending again when it was lost.';

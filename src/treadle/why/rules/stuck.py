@@ -64,8 +64,16 @@ def worker_stuck(facts: Facts, worker: str, stuck: Stuck, data: dict[str, Any]) 
 
 
 def process_stopped(facts: Facts, worker: str, child: StoppedChild, data: dict[str, Any]) -> Reason:
-    """The child process that runs the job was stopped."""
+    """The child process that runs the job was stopped, or is to run it and starts slowly."""
     seconds = elapsed(facts.at, child.since)
+    if child.starting:
+        return Reason(
+            "process_starting",
+            f"The job was claimed by {worker}, and its child process has been starting for {seconds}.",
+            continue_children((child, facts.worker.host)),
+            f"was claimed by {worker}, whose child process has been starting for {seconds}",
+            data | {"starting_since": child.since},
+        )
     return Reason(
         "process_stopped",
         f"The job is running on {worker}, in child process {child.process}, which was stopped {seconds} ago, by a "

@@ -1,5 +1,5 @@
--- Notes which child processes of a worker were stopped, with their jobs and for how many seconds; empty arrays:
--- none. It takes no jobs away.
+-- Notes which child processes of a worker were stopped, or are still starting, with their jobs and for how many
+-- seconds; empty arrays: none. It takes no jobs away.
 --
 -- The process that renews a worker's lease calls this whenever that has changed.
 --
@@ -8,7 +8,8 @@ create or replace function treadle.report_stopped_children(
     p_worker_id varchar,
     p_processes int[],
     p_jobs uuid[],
-    p_seconds double precision[]
+    p_seconds double precision[],
+    p_starting boolean[]
 ) returns void
 language sql
 set enable_seqscan = off
@@ -21,11 +22,12 @@ as $$
                     'process', child.process,
                     'job_id', child.job_id,
                     'job_type', (select job.job_type from treadle.jobs as job where job.id = child.job_id),
-                    'since', clock_timestamp() - make_interval(secs => child.seconds)
+                    'since', clock_timestamp() - make_interval(secs => child.seconds),
+                    'starting', child.starting
                 )
                 order by child.seconds desc, child.process
             )
-            from unnest(p_processes, p_jobs, p_seconds) as child (process, job_id, seconds)
+            from unnest(p_processes, p_jobs, p_seconds, p_starting) as child (process, job_id, seconds, starting)
         )
     where worker.worker_id = p_worker_id;
 $$;

@@ -24,6 +24,8 @@ class StoppedChild(ResponseModel):
     job_id: UUID
     job_type: str | None
     since: datetime
+    starting: bool
+    """It was not stopped, but has been starting since then. The number of its process is not known."""
 
 
 class Worker(ResponseModel):
