@@ -261,6 +261,8 @@ COMMENT ON FUNCTION treadle.check_job(p_max_attempts integer, p_headers jsonb) I
 
 COMMENT ON FUNCTION treadle.check_options(p_data text[], p_options treadle.enqueue_options) IS 'The options of jobs with their defaults, for add_jobs(); raises an exception if jobs cannot have them.';
 
+COMMENT ON FUNCTION treadle.check_results(p_after jsonb) IS 'Refuses jobs that take the results of jobs which were there before (p_after as in enqueue_with_options()), if the role of the session may not read results: otherwise a role that may only enqueue could have any result handed to a job of its choice.';
+
 COMMENT ON FUNCTION treadle.check_waiting(p_ids uuid[], p_past uuid) IS 'Decides what these jobs wait for. Returns those whose rows somebody else has locked: whoever did that may let them run, or cancel them.';
 
 COMMENT ON FUNCTION treadle.claim_in_turns(p_worker_id character varying, p_job_types character varying[], p_wanted integer, p_queues character varying[]) IS 'Claims up to p_wanted due jobs of lanes that are limited, fair, aged or many, and returns their ids.';

@@ -43,6 +43,7 @@ INLINED = {
     "limit_room",
     "limits_and_settings",
     "limits_of",
+    "limits_of_job",
     "distinct_lanes",
     "safe_floor",
     "slots_in_use",

@@ -82,6 +82,38 @@ def test_a_job_that_ends_while_another_that_waits_for_it_is_enqueued(queue: JobQ
     assert next_claim(queue) == [second]
 
 
+IMMEDIATE = "set constraints all immediate"
+AT_COMMIT = "set constraints treadle.check_at_commit, treadle.confirm_blocked deferred"
+
+
+@pytest.mark.parametrize("what", ["after", "key"])
+@pytest.mark.parametrize(
+    ("settings", "holds_up"), [("", False), (IMMEDIATE, True), (f"{IMMEDIATE}; {AT_COMMIT}", False)]
+)
+def test_an_open_enqueue_holds_up_another_job_only_if_it_is_decided_before_the_commit(
+    queue: JobQueue, connect: Connect, what: str, settings: str, holds_up: bool
+) -> None:
+    """docs/workflows.md describes both."""
+    first = queue.enqueue("a", key="k")
+    queue.claim(["a"])
+    enqueueing = connect(autocommit=False)
+    enqueueing.execute(settings.encode())
+    other = JobQueue(enqueueing, "w")
+    if what == "after":
+        other.enqueue("b", after=first)
+    else:
+        other.enqueue("b", key="k")
+    limited = connect()
+    limited.execute("set lock_timeout = '0.5s'")
+    if holds_up:
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            limited.execute("select complete_job(%s)", [first])
+    else:
+        limited.execute("select complete_job(%s)", [first])
+    enqueueing.commit()
+    assert queue.get(first).status == ("claimed" if holds_up else "completed")
+
+
 def test_a_retry_does_not_wait_for_a_stopped_job_that_is_locked(queue: JobQueue, connect: Connect) -> None:
     first = queue.enqueue("a")
     second = queue.enqueue("b", after=first)

@@ -62,8 +62,9 @@ end
 $$;
 
 
--- treadle_enqueue: adds jobs, by function or by INSERT, and gets their ids. It cannot read anything else of a job, nor
--- change one. It cannot use app.store, nor enqueue jobs that use stored objects.
+-- treadle_enqueue: adds jobs, by function or by INSERT, and gets their ids: PostgreSQL has no right to those alone, so it may
+-- list the ids of all jobs. It cannot read anything else of a job, nor change one, nor let one take the result of another, except
+-- within a workflow that it enqueues. It cannot use app.store, nor enqueue jobs that use stored objects.
 grant
     insert (id, job_type, priority, data, created_at, max_attempts, queue, run_at, key, unique_key, unique_while, expires_at,
         partition, weight, headers),
@@ -202,8 +203,8 @@ grant execute on function
 
 
 -- treadle_operator: reads what a viewer reads, and also payloads, results and stored objects. It retries, cancels,
--- deletes and moves jobs, pauses and resumes, changes limits and the concurrency of workers, but only by functions that
--- write each change to the audit, which it cannot write itself.
+-- deletes and moves jobs, pauses and resumes, changes limits and the concurrency of workers, runs, pauses and deletes schedules, but
+-- only by functions that write each change to the audit, which it cannot write itself. It adds no jobs and no schedules.
 grant select on
     treadle.jobs, treadle.workflows,
     treadle.steps,
@@ -213,6 +214,6 @@ grant select on
     to treadle_operator;
 grant execute on function
     treadle.operate, treadle.send_signal, treadle.pause, treadle.resume, treadle.set_limit, treadle.reset_limit,
-    treadle.set_concurrency, treadle.mute_errors, treadle.put_schedule, treadle.operate_schedule,
+    treadle.set_concurrency, treadle.mute_errors, treadle.operate_schedule,
     treadle.request_notifications
     to treadle_operator;

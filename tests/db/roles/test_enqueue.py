@@ -1,6 +1,7 @@
 """The enqueue role can enqueue in every way, and nothing else."""
 
 import asyncio
+import json
 from typing import Any
 
 import psycopg
@@ -140,3 +141,47 @@ def test_the_enqueue_role_cannot_forge_how_many_jobs_wait(roles: Roles, owner: C
     assert count(owner) == 1500
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         connection.execute("select from treadle.seal")
+
+
+def taking(job_id: Any) -> str:
+    return json.dumps([{"id": str(job_id), "arguments": ["x"]}])
+
+
+TAKING = {
+    "a job": """select id from enqueue_with_options('mine', '{"{}"}', jsonb_build_object('after', %s::jsonb))""",
+    "a job of a workflow": """select id from enqueue_workflow('w', jsonb_build_array(
+        jsonb_build_object('job_type', 'mine', 'data', '["{}"]'::jsonb, 'part', 0, 'after', %s::jsonb)))""",
+    "a job that a workflow adds": """select id from enqueue_workflow('w', jsonb_build_array(jsonb_build_object(
+        'workflow', 1, 'part', 0, 'data', '["{}"]'::jsonb,
+        'plan', jsonb_build_object('job_type', 'mine', 'data', '{}', 'argument', 'y', 'after', %s::jsonb))))""",
+}
+
+
+@pytest.mark.parametrize("how", TAKING)
+def test_the_enqueue_role_cannot_take_the_result_of_a_stranger(roles: Roles, queue: JobQueue, how: str) -> None:
+    """It would be handed to a handler of its choice. To wait for the job is allowed."""
+    secret = queue.enqueue("secret")
+    connection = roles.connect("enqueue")
+    with pytest.raises(psycopg.errors.InsufficientPrivilege, match="may not read results"):
+        connection.execute(TAKING[how].encode(), [taking(secret)])
+    assert connection.execute(TAKING[how].encode(), [json.dumps([{"id": str(secret)}])]).fetchall()
+    assert roles.connect("worker").execute(TAKING[how].encode(), [taking(secret)]).fetchall()
+
+
+def test_it_is_asked_for_the_role_that_it_has_set(roles: Roles, queue: JobQueue, owner: Connection[Any]) -> None:
+    """A server process that serves several users changes its role."""
+    secret = queue.enqueue("secret")
+    owner.execute(f"set role {roles.prefix}_enqueue".encode())
+    with pytest.raises(psycopg.errors.InsufficientPrivilege, match="may not read results"):
+        owner.execute(TAKING["a job"].encode(), [taking(secret)])
+    owner.execute("reset role")
+
+
+def test_the_enqueue_role_can_pass_results_within_a_workflow(roles: Roles, queue: JobQueue) -> None:
+    blocks = [
+        {"job_type": "a", "data": ["{}"], "part": 0},
+        {"job_type": "b", "data": ["{}"], "part": 0, "after": [{"nth": 0, "arguments": ["x"]}]},
+    ]
+    roles.connect("enqueue").execute("select enqueue_workflow('w', %s)", [json.dumps(blocks)])
+    queue.complete(queue.claim(["a"])[0], 7)
+    assert queue.claim(["b"])[0].data == {"x": 7}

@@ -103,7 +103,11 @@ OPERATING = {
     f"{action} of a job": f"select operate('{action}', '{{}}', p_priority => 1)"
     for action in ("retry", "cancel", "delete", "run_now", "priority")
 }
+SCHEDULING = {
+    "adding a schedule": "select put_schedule('x', 'a', '@daily')",
+}
 PAUSING = {
+    "running a schedule": "select operate_schedule('run', 'none')",
     "pausing": "select pause('a')",
     "resuming": "select resume('a')",
     "setting a limit": "select set_limit('a', 1, p_job_type => 'a')",
@@ -161,14 +165,14 @@ ENQUEUED = {
 }
 
 REFUSED = {
-    ENQUEUE: READING | READING_ALL | WORKING | CHARTING | ENQUEUED | OPERATING | PAUSING | OWNING,
+    ENQUEUE: READING | READING_ALL | WORKING | CHARTING | ENQUEUED | OPERATING | PAUSING | SCHEDULING | OWNING,
     WORKER: OPERATING | OWNING,
-    VIEWER: READING | ENQUEUEING | WORKING | CHARTING | OPERATING | PAUSING | OWNING,
-    OPERATOR: ENQUEUEING | WORKING | CHARTING | OWNING,
+    VIEWER: READING | ENQUEUEING | WORKING | CHARTING | OPERATING | PAUSING | SCHEDULING | OWNING,
+    OPERATOR: ENQUEUEING | WORKING | CHARTING | SCHEDULING | OWNING,
 }
 ALLOWED = {
     ENQUEUE: ENQUEUEING,
-    WORKER: READING | READING_ALL | ENQUEUEING | WORKING | CHARTING | PAUSING,
+    WORKER: READING | READING_ALL | ENQUEUEING | WORKING | CHARTING | PAUSING | SCHEDULING,
     VIEWER: READING_ALL,
     OPERATOR: READING | READING_ALL | OPERATING | PAUSING,
 }

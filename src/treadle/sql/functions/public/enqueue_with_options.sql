@@ -11,7 +11,8 @@
 --   expires, expires_at    if no worker has claimed the job so long after it was due, or by then, it is cancelled
 --   after                  the jobs that these wait for: a list of objects with id; ok_to_fail, if it may also fail, or
 --                          if_failed, if it must not complete; arguments, a list of the arguments that get its result;
---                          nth, if these are lists, and that is its place. If one of them does not exist, nothing is
+--                          nth, if these are lists, and that is its place. The role must be allowed to read results then
+--                          (check_results). If one of them does not exist, nothing is
 --                          enqueued, and its id is returned with null for is_new.
 --   workflow               what makes them part of a workflow, or of the one that a job is part of: an object with its
 --                          id (see add_members()). If it does not exist, nothing is enqueued, and its id is returned
@@ -46,6 +47,7 @@ begin
         raise exception 'p_options must have the names of options only, got %', v_unknown
             using errcode = 'invalid_parameter_value';
     end if;
+    perform treadle.check_results(v_options.after) where v_options.after is not null;
 
     return query
     select added.id, added.is_new, added.is_changed

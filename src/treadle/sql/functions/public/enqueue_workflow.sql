@@ -57,6 +57,9 @@ begin
             from jsonb_array_elements(p_blocks) with ordinality as block (value, nth)
             order by block.nth
         loop
+            perform treadle.check_results(given.after)
+            from (values (nullif(v_block -> 'after', 'null')), (nullif(v_block -> 'plan' -> 'after', 'null'))) as given (after)
+            where given.after is not null;
             select jsonb_agg(jsonb_strip_nulls(jsonb_build_object(
                 'id', coalesce(edge.id, case when edge.nth = -1 then v_own else v_ids[edge.nth + 1] end),
                 'ok_to_fail', edge.ok_to_fail, 'if_failed', edge.if_failed, 'arguments', edge.arguments,
