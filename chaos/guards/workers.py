@@ -74,6 +74,27 @@ MUTANTS = [
         test("worker/run", "test_what_follows_in_the_program_is_run_when_the_worker_has_ended"),
     ),
     Mutant(
+        "a process that a handler forked ends when it gets back to the event loop",
+        f"{WORKER}/forks.py",
+        "loop.call_soon(_end)",
+        "pass",
+        test("worker/forks", "test_a_child_ends_when_it_gets_back_to_the_loop"),
+    ),
+    Mutant(
+        "a process that a handler forked ends when the handler returns",
+        f"{WORKER}/forks.py",
+        "    if _forked:",
+        "    if False:",
+        test("worker/process", "test_a_process_that_a_handler_forks_does_not_go_on_as_a_second_worker"),
+    ),
+    Mutant(
+        "a forked process cannot use the connections of its parent",
+        "src/treadle/db/own_connection.py",
+        "            os.dup2(nowhere, each.fileno())",
+        "            pass",
+        test("db/forked_connections", "test_a_child_cannot_use_a_connection_of_its_parent"),
+    ),
+    Mutant(
         "maintenance that the server does not finish in time takes smaller steps",
         f"{WORKER}/steps.py",
         "(StatementCancelled, Unanswered)",

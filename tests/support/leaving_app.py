@@ -1,5 +1,6 @@
 """An application whose jobs end their processes."""
 
+import asyncio
 import os
 import subprocess
 import time
@@ -24,3 +25,26 @@ def leave_when_stopped(job: Job) -> None:
         time.sleep(0.01)
     note("stopped", job)
     os._exit(17)
+
+
+@app.job(retry=Retries(0))
+async def fork_and_return(job: Job) -> str:
+    if child := os.fork():
+        note(f"child {child}", job)
+    return "done"
+
+
+@app.job(retry=Retries(0))
+async def fork_and_wait(job: Job) -> str:
+    if child := os.fork():
+        note(f"child {child}", job)
+    else:
+        await asyncio.sleep(600)
+    return "done"
+
+
+@app.job(retry=Retries(0))
+def fork_on_thread(job: Job) -> str:
+    if child := os.fork():
+        note(f"child {child}", job)
+    return "done"

@@ -52,6 +52,24 @@ def test_processes_that_a_dead_worker_process_left_behind_are_killed(
         until(lambda: not is_alive(int(entry["what"].split()[1])))
 
 
+def test_a_process_that_a_handler_forks_does_not_go_on_as_a_second_worker(
+    url: str, tmp_path: Path, ledger: Ledger, queue: JobQueue
+) -> None:
+    jobs = []
+    with worker_process(url, tmp_path, app=MORE) as worker:
+        for name in ("fork_and_return", "fork_on_thread", "fork_and_wait"):
+            job = queue.enqueue(name)
+            jobs.append(job)
+            until(partial(lambda job: queue.get(job).status == "completed", job), worker.log.read_text)
+            child = int(ledger.entries()[-1]["what"].split()[1])
+            until(partial(lambda child: not is_alive(child), child), worker.log.read_text)
+        log = worker.log.read_text()
+    assert [queue.get(job).attempts for job in jobs] == [1, 1, 1]
+    assert log.count("was forked by a handler and has returned to the worker") == 3
+    assert "unavailable" not in log
+    assert "Traceback" not in log
+
+
 @pytest.mark.long
 def test_a_thread_of_a_worker_process_that_was_told_to_stop_has_not_crashed(
     url: str, tmp_path: Path, ledger: Ledger, queue: JobQueue

@@ -5,13 +5,16 @@ setting of TCP ends that wait. PostgreSQL's statement_timeout does not either, b
 behind a pooler in transaction mode it would outlive its statement. So the client gives up, and closes the connection.
 """
 
+import os
 import re
+import sys
 import time
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 from psycopg import AsyncConnection, Connection, OperationalError
 from psycopg.abc import PQGen
@@ -90,6 +93,24 @@ def _numbered(text: bytes) -> tuple[bytes, tuple[str, ...]]:
     return _PARAMETER.sub(number, text.decode()).encode(), tuple(names)
 
 
+# Those of this process. The driver's objects are compared by identity.
+_open: WeakSet[Connection[Any] | AsyncConnection[Any]] = WeakSet()
+
+
+def _leave_to_parent() -> None:
+    """A forked child has the same sockets: what it sent would get the parent's answers, and the parent its. Here they
+    lead to no server any more. The parent's are unchanged."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for each in list(_open):
+        with suppress(OSError, OperationalError):
+            os.dup2(nowhere, each.fileno())
+    os.close(nowhere)
+
+
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=_leave_to_parent)
+
+
 class OwnConnection(Connection[Any]):
     """A prepared claim takes a third less time, a prepared enqueue a tenth less. Behind a transaction pooler the next
     statement may run in another session, where the prepared one does not exist. A pooler is detected by comparing
@@ -103,6 +124,10 @@ class OwnConnection(Connection[Any]):
     """None: there may be a pooler in between, or it is not known yet (`checked`)."""
     answer_seconds: float | None = None
     """How long a statement may take; None: for ever."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        _open.add(self)
 
     def wait(self, gen: PQGen[T], *arguments: Any, **options: Any) -> T:
         if self.answer_seconds is None:
@@ -118,6 +143,10 @@ class OwnAsyncConnection(AsyncConnection[Any]):
     checked = False
     prepared: PreparedStatements | None = None
     answer_seconds: float | None = None
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        _open.add(self)
 
     async def wait(self, gen: PQGen[T], *arguments: Any, **options: Any) -> T:
         if self.answer_seconds is None:

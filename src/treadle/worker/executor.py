@@ -22,6 +22,7 @@ from treadle.attempt.job import job_of
 from treadle.jobs.workload import Workload
 from treadle.words.outcome import Ending, Outcome
 from treadle.worker.children import Children
+from treadle.worker.forks import end_if_forked
 from treadle.worker.job_slots import JobSlots, State
 from treadle.worker.outcomes import ChildEnded, raised, returned, stopped
 from treadle.worker.recycling import UNLIMITED, Limits
@@ -68,6 +69,8 @@ class Executor:
             return returned(function, attempt, result)
         except BaseException as error:  # also SystemExit: a handler must not end the worker
             return raised(function, attempt, error)
+        finally:
+            end_if_forked()
 
     def set_threads(self, threads: int) -> None:
         """Let so many sync functions run at once. Those that run continue on their threads."""
@@ -132,3 +135,5 @@ def _called(call: Callable[[], Any]) -> tuple[bool, Any]:
         return True, call()
     except BaseException as error:
         return False, error
+    finally:
+        end_if_forked()

@@ -35,6 +35,7 @@ from treadle.worker.concurrency import CHECK_SECONDS, Concurrency
 from treadle.worker.connections import connections
 from treadle.worker.draining import Draining
 from treadle.worker.executor import Executor
+from treadle.worker.forks import end_in_children
 from treadle.worker.job_slots import JobSlots
 from treadle.worker.job_source import JobSource
 from treadle.worker.keeper import KeeperProcess
@@ -110,6 +111,7 @@ class Worker:
         functions = {name: self._workload.functions.function(name) for name in self.settings.types}
         for function in functions.values():
             function.arguments.check_annotations()
+        end_in_children(asyncio.get_running_loop())
         url = await asyncio.to_thread(lambda: self._workload.database.url)
         log_events(self._listeners)
         self._assemble(url, functions)
