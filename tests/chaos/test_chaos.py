@@ -25,7 +25,7 @@ FAULTS = {
     [
         (("kills", "lost-answers", "terminations", "slow"), 0.3),
         # The producers are often cut off, so they enqueue more in between.
-        (("stops", "cuts", "silence", "machines"), 0.2),
+        pytest.param(("stops", "cuts", "silence", "machines"), 0.2, marks=pytest.mark.long),
     ],
 )
 def test_a_short_storm_violates_no_guarantee(

@@ -137,6 +137,7 @@ def test_50_megabytes_are_stored_and_read_with_little_memory(app: Treadle, tmp_p
     assert peak < 10 * 2**20
 
 
+@pytest.mark.long
 def test_50_megabytes_are_stored_and_read_with_little_memory_asynchronously(app: Treadle, tmp_path: Path) -> None:
     path = large_file(tmp_path, 50)
 

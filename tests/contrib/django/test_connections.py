@@ -12,7 +12,9 @@ CLOSED = {"PROJECT_CONN_MAX_AGE": "0", "PROJECT_OPTIONS": '{"application_name": 
 POOLED = {"PROJECT_HEALTH_CHECKS": "1", "PROJECT_OPTIONS": '{"application_name": "orm", "pool": {"min_size": 1}}'}
 
 
-@pytest.mark.parametrize("environment", [CLOSED, POOLED], ids=["closed", "pooled"])
+@pytest.mark.parametrize(
+    "environment", [CLOSED, pytest.param(POOLED, marks=pytest.mark.long)], ids=["closed", "pooled"]
+)
 def test_the_next_job_works_after_connections_were_lost(project: Project, environment: dict[str, str]) -> None:
     with project.worker("--concurrency", "1", "--children", "1", **environment):
         project.pay_and_lose_connections()

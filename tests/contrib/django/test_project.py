@@ -25,7 +25,7 @@ def test_the_tests_of_the_project_pass(project: Project) -> None:
     assert project.queue.list().jobs == [], "the tests have written to their own database"
 
 
-@pytest.mark.parametrize("options", [[], ["--nomigrations"]])
+@pytest.mark.parametrize("options", [[], pytest.param(["--nomigrations"], marks=pytest.mark.long)])
 def test_the_tests_of_the_project_pass_with_pytest(project: Project, options: list[str]) -> None:
     printed = project.python(
         *("-m", "pytest", "-c", os.devnull, "--rootdir", ".", "-p", "no:cacheprovider", "--create-db", *options),
