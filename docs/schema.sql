@@ -681,7 +681,7 @@ COMMENT ON FUNCTION treadle.recover_worker(p_worker_id character varying, p_reas
 
 COMMENT ON FUNCTION treadle.register_lanes() IS 'Trigger: lists the lanes of inserted jobs.';
 
-COMMENT ON FUNCTION treadle.register_worker(p_worker_id character varying, p_lease interval, p_job_types character varying[], p_queues character varying[], p_concurrency integer, p_host text, p_pid integer, p_version text, p_process_types character varying[], p_children integer) IS 'Registers a worker that starts, and gives back the jobs of an earlier one of this name, which the new one does not know. If it does not renew its lease within p_lease, other workers get its jobs. The same process (host and pid) may register again, and keeps its jobs.';
+COMMENT ON FUNCTION treadle.register_worker(p_worker_id character varying, p_lease interval, p_job_types character varying[], p_queues character varying[], p_concurrency integer, p_host text, p_pid integer, p_version text, p_process_types character varying[], p_children integer, p_handlers text[]) IS 'Registers a worker that starts, and gives back the jobs of an earlier one of this name, which the new one does not know. If it does not renew its lease within p_lease, other workers get its jobs. The same process (host and pid) may register again, and keeps its jobs.';
 
 COMMENT ON FUNCTION treadle.release_job(p_id uuid, p_delay interval, p_lease bigint, p_worker_id character varying) IS 'Gives a claimed job back without using an attempt: to its old place, or due after p_delay. Returns false if the claim is lost. Checks the fence, then ends the attempt as settle_jobs() does.';
 
@@ -1802,6 +1802,7 @@ CREATE TABLE treadle.workers (
     concurrency integer,
     process_types character varying(50)[],
     children integer,
+    handlers text[],
     started_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     seen_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     lease interval,
@@ -1826,6 +1827,8 @@ COMMENT ON COLUMN treadle.workers.version IS 'The version of Treadle that the wo
 COMMENT ON COLUMN treadle.workers.process_types IS 'Those of its job types that run in child processes and do not count towards concurrency.';
 
 COMMENT ON COLUMN treadle.workers.children IS 'How many jobs run in child processes at once; concurrency is for the other jobs.';
+
+COMMENT ON COLUMN treadle.workers.handlers IS 'The functions of its job types, in the same order, as module.function. Null: unknown.';
 
 COMMENT ON COLUMN treadle.workers.lease IS 'How long the worker may go without renewing before other workers get its jobs; null for heartbeats by hand.';
 
