@@ -77,7 +77,7 @@ def check_shared_types(context: Context, workers: Sequence[Worker]) -> list[Find
                 ]
             ),
             "If you have just deployed a version in which the function has moved, this ends with the last of the old "
-            "workers. If these are different applications, give the jobs of one of them other names (@app.job(name=…)), "
+            "workers. If these are different applications, give the jobs of one of them other names (@app.job(name=…)) "
             'or let each application use a schema of its own: Treadle(schema="…").',
         )
     ]
