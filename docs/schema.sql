@@ -1707,6 +1707,7 @@ COMMENT ON COLUMN treadle.unique_periods.taken_at IS 'When it was enqueued.';
 COMMENT ON COLUMN treadle.unique_periods.ends_at IS 'When this row is no longer needed.';
 
 CREATE TABLE treadle.unlisted_jobs (
+    id bigint NOT NULL,
     name character varying(100) NOT NULL,
     key character varying(200) NOT NULL COLLATE pg_catalog."C",
     job uuid NOT NULL,
@@ -1715,6 +1716,7 @@ CREATE TABLE treadle.unlisted_jobs (
     noted_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
 )
 WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0');
+ALTER TABLE ONLY treadle.unlisted_jobs ALTER COLUMN id SET STATISTICS 0;
 ALTER TABLE ONLY treadle.unlisted_jobs ALTER COLUMN name SET STATISTICS 0;
 ALTER TABLE ONLY treadle.unlisted_jobs ALTER COLUMN key SET STATISTICS 0;
 ALTER TABLE ONLY treadle.unlisted_jobs ALTER COLUMN job SET STATISTICS 0;
@@ -1723,6 +1725,15 @@ ALTER TABLE ONLY treadle.unlisted_jobs ALTER COLUMN weight SET STATISTICS 0;
 ALTER TABLE ONLY treadle.unlisted_jobs ALTER COLUMN noted_at SET STATISTICS 0;
 
 COMMENT ON TABLE treadle.unlisted_jobs IS 'Jobs that use a limit and were not claimed under it: they were running when it was added, or were claimed by a plain UPDATE. The next claim under the limit moves them to limit_holders.';
+
+ALTER TABLE treadle.unlisted_jobs ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME treadle.unlisted_jobs_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
 
 CREATE TABLE treadle.unlisted_limits (
     id bigint NOT NULL,
@@ -1983,6 +1994,9 @@ ALTER TABLE ONLY treadle.type_settings
 
 ALTER TABLE ONLY treadle.unique_periods
     ADD CONSTRAINT unique_periods_pkey PRIMARY KEY (job_type, unique_key, slot);
+
+ALTER TABLE ONLY treadle.unlisted_jobs
+    ADD CONSTRAINT unlisted_jobs_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY treadle.unlisted_limits
     ADD CONSTRAINT unlisted_limits_pkey PRIMARY KEY (id);

@@ -685,6 +685,7 @@ comment on column treadle.unlisted_limits.noted_at is 'When it was changed, and 
 comment on column treadle.unlisted_limits.claims is 'The transactions (pg_locks.virtualtransaction) that were claiming then: they may not know the limit. Null: no claim has looked.';
 
 create table treadle.unlisted_jobs (
+    id       bigint generated always as identity primary key,
     name     varchar(100) not null,
     key      varchar(200) collate "C" not null,
     job      uuid not null,
