@@ -685,7 +685,7 @@ COMMENT ON FUNCTION treadle.recover_worker(p_worker_id character varying, p_reas
 
 COMMENT ON FUNCTION treadle.register_lanes() IS 'Trigger: lists the lanes of inserted jobs.';
 
-COMMENT ON FUNCTION treadle.register_worker(p_worker_id character varying, p_lease interval, p_job_types character varying[], p_queues character varying[], p_concurrency integer, p_host text, p_pid integer, p_version text, p_process_types character varying[], p_children integer) IS 'Registers a worker that starts, and gives back the jobs of an earlier one of this name, which the new one does not know. If it does not renew its lease within p_lease, other workers get its jobs. The same process (host and pid) may register again, and keeps its jobs.';
+COMMENT ON FUNCTION treadle.register_worker(p_worker_id character varying, p_lease interval, p_job_types character varying[], p_queues character varying[], p_concurrency integer, p_host text, p_pid integer, p_version text, p_process_types character varying[], p_children integer, p_handlers text[]) IS 'Registers a worker that starts, and gives back the jobs of an earlier one of this name, which the new one does not know. If it does not renew its lease within p_lease, other workers get its jobs. The same process (host and pid) may register again, and keeps its jobs.';
 
 COMMENT ON FUNCTION treadle.release_job(p_id uuid, p_delay interval, p_lease bigint, p_worker_id character varying) IS 'Gives a claimed job back without using an attempt: to its old place, or due after p_delay. Returns false if the claim is lost. Checks the fence, then ends the attempt as settle_jobs() does.';
 
@@ -1711,6 +1711,7 @@ COMMENT ON COLUMN treadle.unique_periods.taken_at IS 'When it was enqueued.';
 COMMENT ON COLUMN treadle.unique_periods.ends_at IS 'When this row is no longer needed.';
 
 CREATE TABLE treadle.unlisted_jobs (
+    id bigint NOT NULL,
     name character varying(100) NOT NULL,
     key character varying(200) NOT NULL COLLATE pg_catalog."C",
     job uuid NOT NULL,
@@ -1719,6 +1720,7 @@ CREATE TABLE treadle.unlisted_jobs (
     noted_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
 )
 WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0');
+ALTER TABLE ONLY treadle.unlisted_jobs ALTER COLUMN id SET STATISTICS 0;
 ALTER TABLE ONLY treadle.unlisted_jobs ALTER COLUMN name SET STATISTICS 0;
 ALTER TABLE ONLY treadle.unlisted_jobs ALTER COLUMN key SET STATISTICS 0;
 ALTER TABLE ONLY treadle.unlisted_jobs ALTER COLUMN job SET STATISTICS 0;
@@ -1727,6 +1729,15 @@ ALTER TABLE ONLY treadle.unlisted_jobs ALTER COLUMN weight SET STATISTICS 0;
 ALTER TABLE ONLY treadle.unlisted_jobs ALTER COLUMN noted_at SET STATISTICS 0;
 
 COMMENT ON TABLE treadle.unlisted_jobs IS 'Jobs that use a limit and were not claimed under it: they were running when it was added, or were claimed by a plain UPDATE. The next claim under the limit moves them to limit_holders.';
+
+ALTER TABLE treadle.unlisted_jobs ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME treadle.unlisted_jobs_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
 
 CREATE TABLE treadle.unlisted_limits (
     id bigint NOT NULL,
@@ -1806,6 +1817,7 @@ CREATE TABLE treadle.workers (
     concurrency integer,
     process_types character varying(50)[],
     children integer,
+    handlers text[],
     started_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     seen_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     lease interval,
@@ -1830,6 +1842,8 @@ COMMENT ON COLUMN treadle.workers.version IS 'The version of Treadle that the wo
 COMMENT ON COLUMN treadle.workers.process_types IS 'Those of its job types that run in child processes and do not count towards concurrency.';
 
 COMMENT ON COLUMN treadle.workers.children IS 'How many jobs run in child processes at once; concurrency is for the other jobs.';
+
+COMMENT ON COLUMN treadle.workers.handlers IS 'The functions of its job types, in the same order, as module.function. Null: unknown.';
 
 COMMENT ON COLUMN treadle.workers.lease IS 'How long the worker may go without renewing before other workers get its jobs; null for heartbeats by hand.';
 
@@ -1984,6 +1998,9 @@ ALTER TABLE ONLY treadle.type_settings
 
 ALTER TABLE ONLY treadle.unique_periods
     ADD CONSTRAINT unique_periods_pkey PRIMARY KEY (job_type, unique_key, slot);
+
+ALTER TABLE ONLY treadle.unlisted_jobs
+    ADD CONSTRAINT unlisted_jobs_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY treadle.unlisted_limits
     ADD CONSTRAINT unlisted_limits_pkey PRIMARY KEY (id);

@@ -7,6 +7,20 @@ DEPTHS = "operations/depths"
 
 MUTANTS = [
     Mutant(
+        "doctor: two applications that use one name are found",
+        "src/treadle/worker/worker.py",
+        "functions.function(name).path for name",
+        "None for name",
+        test("doctor/workers_and_lanes", "test_two_applications_that_use_one_name_are_found"),
+    ),
+    Mutant(
+        "doctor: applications with different queues may use one name",
+        "src/treadle/doctor/rules/lanes.py",
+        "    return not first.isdisjoint(second)\n",
+        "    return True\n",
+        test("doctor/workers_and_lanes", "test_workers_of_one_application_share_their_types"),
+    ),
+    Mutant(
         "what is left of the budget goes to deep lanes",
         f"{FUNCTIONS}/parts/count_lanes.sql",
         "    c_rounds constant int := 3;\n",

@@ -1,5 +1,6 @@
 """Findings about workers, lanes, keys and crashes."""
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -9,13 +10,13 @@ from psycopg import Connection
 
 import treadle
 from tests.support.doctor import AT_ONCE, assert_ok, get_finding
-from tests.support.workers import lose_worker
+from tests.support.workers import lose_worker, running_worker
 from treadle import JobQueue, Once, Retries, Treadle
 from treadle.db.queries import worker as worker_queries
 from treadle.doctor import Finding, Limits, Severity
 from treadle.doctor.facts import CrashingJob, DueLane, FailingKey, Server, Worker
 from treadle.doctor.finding import Context
-from treadle.doctor.rules.lanes import check_lanes, check_pauses
+from treadle.doctor.rules.lanes import check_lanes, check_pauses, check_shared_types
 from treadle.doctor.rules.work import check_crashes, check_keys, check_workers
 from treadle.words.changes import Pause
 from treadle.words.stuck import Stuck
@@ -421,3 +422,51 @@ def test_the_doctor_sees_a_concurrency_of_0(url: str, connection: Connection[Any
     queue.enqueue("a")
     connection.execute("update jobs set run_at = clock_timestamp() - interval '10 minutes'")
     assert "treadle concurrency w --reset" in get_finding(url, "unserved_lanes").remedy
+
+
+def serving(worker_id: str, handler: str | None, queues: list[str] | None = None) -> Worker:
+    return WORKER._replace(worker_id=worker_id, handlers=[handler], queues=queues)
+
+
+def test_a_job_type_that_is_another_function_in_another_worker_is_found() -> None:
+    (found,) = check_shared_types(CONTEXT, [serving("w-1", "shop.send"), serving("w-2", "bank.send", ["mail"])])
+    assert found.level is Severity.WARNING
+    assert found.detail == "a: shop.send (w-1), bank.send (w-2)"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        serving("w-2", "shop.send"),
+        serving("w-2", "bank.send", ["mail"]),
+        serving("w-2", None),  # a program that is run
+        WORKER,
+        serving("w-2", "bank.send")._replace(lost=1.0),
+        serving("w-2", "bank.send")._replace(job_types=["b"]),
+    ],
+)
+def test_workers_of_one_application_share_their_types(other: Worker) -> None:
+    (found,) = check_shared_types(CONTEXT, [serving("w-1", "shop.send", ["default"]), other])
+    assert found.level is Severity.OK
+
+
+def test_two_applications_that_use_one_name_are_found(url: str) -> None:
+    shop, bank = Treadle(url), Treadle(url)
+
+    @shop.job(name="send")
+    def send_parcel() -> None: ...
+
+    @bank.job(name="send")
+    def send_money() -> None: ...
+
+    async def scenario() -> Finding:
+        async with running_worker(shop):
+            await asyncio.to_thread(assert_ok, url, "shared_types")
+            async with running_worker(bank):
+                return await asyncio.to_thread(get_finding, url, "shared_types")
+
+    found = asyncio.run(scenario())
+    assert "send_parcel" in found.detail
+    assert "send_money" in found.detail
+    shop.close()
+    bank.close()

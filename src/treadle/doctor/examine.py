@@ -85,6 +85,7 @@ SCHEMA = (
     ),
     Check(("abandoned_claims",), ("abandoned_claims",), work.check_abandoned_claims),
     Check(("unserved_lanes",), ("workers", "lanes", "pauses"), lanes.check_lanes),
+    Check(("shared_types",), ("workers",), lanes.check_shared_types),
     Check(("paused_lanes",), ("server", "lanes", "pauses"), lanes.check_pauses),
     STALLED,
     Check(("unclaimed_jobs",), ("workers", "quiet_workers", "overdue_jobs", "active_types"), unclaimed.check_unclaimed),

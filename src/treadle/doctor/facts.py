@@ -200,6 +200,8 @@ class Worker(NamedTuple):
     stuck: Stuck | None = None
     now: datetime | None = None
     stopped_children: Sequence[StoppedChild] = ()
+    handlers: list[str | None] | None = None
+    """The functions of its job types."""
 
     @property
     def live(self) -> bool:

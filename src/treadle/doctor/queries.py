@@ -128,7 +128,10 @@ def find_autovacuum_workers() -> Query[list[AutovacuumWorker]]:
 
 def find_workers() -> Query[list[Worker]]:
     def read(rows: Rows) -> list[Worker]:
-        return [Worker._make([*row[:13], Stuck.read(row[13:18]), row[18], StoppedChild.read(row[19])]) for row in rows]
+        return [
+            Worker._make([*row[:13], Stuck.read(row[13:18]), row[18], StoppedChild.read(row[19]), row[20]])
+            for row in rows
+        ]
 
     return Query(statement("find_workers"), {}, read)
 

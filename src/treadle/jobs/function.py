@@ -348,6 +348,9 @@ class JobFunction(Enqueuer[P, R], Generic[P, R, Q, C]):
         self.arguments = Arguments(function)
         if reserved := {WORKFLOW, SIGNAL} & {name, *aliases}:
             raise InvalidJob(f"{min(reserved)!r} is the type of Treadle's own jobs; give the function another name=…")
+        module, qualname = (getattr(function, each, None) for each in ("__module__", "__qualname__"))
+        # A program that is run has another name for its module than one that is imported.
+        self.path = f"{module}.{qualname}" if module and qualname and module != "__main__" else None
         self.is_async = inspect.iscoroutinefunction(function)
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise InvalidJob(f"{name} is a generator function: a job function must return its result, or None")

@@ -16,7 +16,9 @@ from treadle.worker.job_slots import JobSlots
 from treadle.worker.options import Settings
 
 
-def registration(worker_id: str, chosen: Settings, process_types: list[str]) -> worker_queries.Worker:
+def registration(
+    worker_id: str, chosen: Settings, process_types: list[str], handlers: list[str | None]
+) -> worker_queries.Worker:
     return worker_queries.Worker(
         worker_id,
         chosen.lease,
@@ -28,6 +30,7 @@ def registration(worker_id: str, chosen: Settings, process_types: list[str]) -> 
         version("treadle"),
         process_types,
         chosen.children,
+        handlers,
     )
 
 

@@ -104,6 +104,7 @@ class Worker:
         self._tasks, self._claiming = Tasks(self._cannot_end), Tasks(self._cannot_end)
         functions = workload.functions
         self._process_types = sorted(name for name in self.settings.types if functions.function(name).policy.process)
+        self._handlers = [functions.function(name).path for name in self.settings.types]
 
     # Start and stop
 
@@ -217,7 +218,7 @@ class Worker:
             stopped = self._draining.claim_no_more()
 
     def registration(self) -> worker_queries.Worker:
-        return registration(self.worker_id, self.settings, self._process_types)
+        return registration(self.worker_id, self.settings, self._process_types, self._handlers)
 
     # What the claimers need of it (claimer.Host), and other parts
 

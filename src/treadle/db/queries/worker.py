@@ -50,6 +50,8 @@ class Worker(NamedTuple):
     process_types: list[str]
     """Those that run in child processes, `children` at once."""
     children: int
+    handlers: list[str | None]
+    """The functions of the job types, as module.function; None: unknown."""
 
 
 class Claimed(NamedTuple):

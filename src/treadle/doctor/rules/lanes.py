@@ -1,6 +1,7 @@
 """Lanes with due jobs that no worker claims."""
 
 from collections.abc import Sequence
+from itertools import combinations
 
 from treadle.doctor.facts import DueLane, OverdueJob, ScheduledType, Server, Worker
 from treadle.doctor.finding import Context, Finding, Severity, highest, ok, severity_of
@@ -47,6 +48,46 @@ def unserved_lanes(live: Sequence[Worker], lanes: Sequence[DueLane], pauses: Seq
         for each in lanes
         if not any(serves(worker, each) for worker in live) and not any(pauses_lane(pause, each) for pause in pauses)
     ]
+
+
+def check_shared_types(context: Context, workers: Sequence[Worker]) -> list[Finding]:
+    """Job types that are different functions in different workers, which claim them from the same queues."""
+    found: dict[str, dict[str, list[Worker]]] = {}
+    for worker in workers:
+        if worker.live:
+            for job_type, handler in zip(worker.job_types or (), worker.handlers or (), strict=False):
+                if handler is not None:
+                    found.setdefault(job_type, {}).setdefault(handler, []).append(worker)
+    shared = {
+        job_type: handlers
+        for job_type, handlers in sorted(found.items())
+        if any(_share_a_queue(*pair) for pair in combinations(handlers.values(), 2))
+    }
+    if not shared:
+        return [ok("shared_types", "Each job type is the same function in all live workers.")]
+    return [
+        Finding(
+            "shared_types",
+            Severity.WARNING,
+            "Live workers run different functions for one job type: whichever claims a job first runs it.",
+            lines(
+                [
+                    f"{job_type}: " + ", ".join(f"{each} ({of[0].worker_id})" for each, of in handlers.items())
+                    for job_type, handlers in shared.items()
+                ]
+            ),
+            "If you have just deployed a version in which the function has moved, this ends with the last of the old "
+            "workers. If these are different applications, give the jobs of one of them other names (@app.job(name=…)) "
+            'or let each application use a schema of its own: Treadle(schema="…").',
+        )
+    ]
+
+
+def _share_a_queue(some: Sequence[Worker], others: Sequence[Worker]) -> bool:
+    if any(each.queues is None for each in (*some, *others)):
+        return True
+    first, second = ({queue for each in group for queue in each.queues or ()} for group in (some, others))
+    return not first.isdisjoint(second)
 
 
 def claims_by_hand(live: Sequence[Worker]) -> bool:

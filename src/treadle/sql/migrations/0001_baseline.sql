@@ -486,6 +486,7 @@ create table treadle.workers (
     concurrency      int,
     process_types    varchar(50)[],
     children         int,
+    handlers         text[],
 
     started_at       timestamptz not null default clock_timestamp(),
     seen_at          timestamptz not null default clock_timestamp(),
@@ -509,6 +510,7 @@ comment on table treadle.workers is 'One row per worker. Heartbeats update it, s
 comment on column treadle.workers.version is 'The version of Treadle that the worker runs.';
 comment on column treadle.workers.process_types is 'Those of its job types that run in child processes and do not count towards concurrency.';
 comment on column treadle.workers.children is 'How many jobs run in child processes at once; concurrency is for the other jobs.';
+comment on column treadle.workers.handlers is 'The functions of its job types, in the same order, as module.function. Null: unknown.';
 comment on column treadle.workers.lease is 'How long the worker may go without renewing before other workers get its jobs; null for heartbeats by hand.';
 comment on column treadle.workers.asleep_at is 'When it fell asleep, without jobs; its lease is long meanwhile. Null: it is awake. See renew_workers().';
 comment on column treadle.workers.stuck_since is 'When its event loop last ran, if that is some seconds ago although its lease is renewed; or when it claimed the job that it does not begin. Null: all is well. See report_stuck().';
@@ -683,6 +685,7 @@ comment on column treadle.unlisted_limits.noted_at is 'When it was changed, and 
 comment on column treadle.unlisted_limits.claims is 'The transactions (pg_locks.virtualtransaction) that were claiming then: they may not know the limit. Null: no claim has looked.';
 
 create table treadle.unlisted_jobs (
+    id       bigint generated always as identity primary key,
     name     varchar(100) not null,
     key      varchar(200) collate "C" not null,
     job      uuid not null,

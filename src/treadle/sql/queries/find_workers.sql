@@ -14,7 +14,8 @@ select
     coalesce(changed.concurrency, worker.concurrency),
     worker.stuck_since, worker.stuck_kind, worker.stuck_job, worker.stuck_job_type, left(worker.stuck_stack, 2000),
     clock_timestamp(),
-    worker.stopped_children
+    worker.stopped_children,
+    worker.handlers
 from treadle.workers as worker
 left join treadle.worker_concurrency as changed on changed.worker_id = worker.worker_id
 -- Not with exists, for which the planner would read all claimed jobs.

@@ -10,8 +10,8 @@ declare
     v_key record;
 begin
     delete from treadle.unlisted_jobs as noted
-    where noted.ctid = any (array(
-        select known.ctid
+    where noted.id = any (array(
+        select known.id
         from treadle.unlisted_jobs as known
         where not exists (select from treadle.slots_in_use(array[known.job], array[known.lease], array[known.weight]))
         limit c_keys::int

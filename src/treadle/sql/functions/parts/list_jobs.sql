@@ -7,8 +7,8 @@ as $$
 begin
     with noted as (
         delete from treadle.unlisted_jobs as noted
-        where noted.ctid = any (array(
-            select known.ctid
+        where noted.id = any (array(
+            select known.id
             from unnest(p_names, p_keys) with ordinality as used (name, key, nth)
             join treadle.unlisted_jobs as known on known.name = used.name and known.key = used.key
             where used.nth = any (p_locked)

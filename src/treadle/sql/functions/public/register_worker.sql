@@ -11,7 +11,8 @@ create or replace function treadle.register_worker(
     p_pid int default null,
     p_version text default null,
     p_process_types varchar[] default null,
-    p_children int default null
+    p_children int default null,
+    p_handlers text[] default null
 ) returns void
 language plpgsql
 set enable_seqscan = off
@@ -45,11 +46,11 @@ begin
     where changed.worker_id = p_worker_id;
 
     insert into treadle.workers (
-        worker_id, lease, job_types, queues, concurrency, host, pid, version, process_types, children
+        worker_id, lease, job_types, queues, concurrency, host, pid, version, process_types, children, handlers
     )
     values (
         p_worker_id, p_lease, p_job_types, p_queues, p_concurrency, p_host, p_pid, p_version, p_process_types,
-        p_children
+        p_children, p_handlers
     )
     on conflict (worker_id) do update
     set seen_at = clock_timestamp(),
@@ -72,6 +73,7 @@ begin
         pid = excluded.pid,
         version = excluded.version,
         process_types = excluded.process_types,
-        children = excluded.children;
+        children = excluded.children,
+        handlers = excluded.handlers;
 end
 $$;
