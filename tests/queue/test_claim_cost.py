@@ -95,6 +95,7 @@ def jobs_blocked_by_their_keys(connect: Connect) -> None:
     wait_for_floor_margin(connection)
 
 
+READ = "select pg_stat_get_xact_tuples_returned('idx_jobs_claimable'::regclass)"
 OBSTACLES = [
     jobs_of_other_types,
     jobs_due_tomorrow,
@@ -133,6 +134,25 @@ def test_without_the_floor_a_claim_reads_the_dead_rows(connect: Connect) -> None
     connection = connect()
     connection.execute("update floors set floor = '-infinity'")
     assert claim_buffers(connection, 10) > 10 * before
+
+
+def test_one_of_many_lanes_that_has_only_dead_rows_is_read_once(connect: Connect) -> None:
+    dead_rows_kept_by_a_snapshot(connect, 2_000)
+    connection = connect()
+    connection.execute("delete from jobs")
+    connection.execute(
+        "insert into jobs (job_type, queue) select 'mine', 'queue-' || nth from generate_series(1, 150) as nth"
+    )
+    connection.execute("update lanes set changed_at = clock_timestamp()")  # too young to become dormant
+    connection.execute("update floors set floor = '-infinity'")
+    read = []
+    for _ in range(3):
+        with connection.transaction():
+            before = connection.execute(READ).fetchone() or (0,)
+            connection.execute("select from claim_jobs('w', '{mine}', 200)")
+            read.append((connection.execute(READ).fetchone() or (0,))[0] - before[0])
+    assert max(read) > 2_000
+    assert read[-1] < 500, read
 
 
 def test_jobs_are_claimed_after_their_rows_are_unlocked(connect: Connect) -> None:

@@ -23,6 +23,8 @@ declare
     v_few constant int := least(c_lanes, greatest(12, p_wanted / 10));
     -- Of lanes that ran empty, a claim makes so many dormant; the tick and the next claims see to the others.
     c_emptied constant int := 1000;
+    c_dead constant int := 500; -- as in claim_jobs()
+    v_read bigint;
     v_now constant timestamptz := clock_timestamp();
     v_running xid[] := treadle.running_transactions();
     v_safe treadle.ticks; -- for safe_floor(); null: every floor can be trusted
@@ -91,6 +93,7 @@ begin
 
             exit when v_next.lanes is null;
             v_ids := '{}';
+            v_read := pg_stat_get_xact_tuples_returned('treadle.idx_jobs_claimable'::regclass);
             v_with_jobs := array(
                 select range
                 from unnest(v_next.lanes) as range
@@ -100,6 +103,9 @@ begin
                     where job.run_at <= v_now
                 )
             );
+            if pg_stat_get_xact_tuples_returned('treadle.idx_jobs_claimable'::regclass) > v_read + c_dead then
+                perform treadle.raise_floors(v_now, v_running, v_next.lanes);
+            end if;
             if v_with_jobs <> '{}' then
                 v_ids := treadle.claim_lanes(
                     p_worker_id, v_now, v_running, p_wanted - cardinality(v_claimed), v_with_jobs, v_limits, v_fair,
