@@ -93,7 +93,8 @@ class Job:
 
     @property
     def fence(self) -> int:
-        """The lease number: it grows with every claim of this job, so external systems can reject an older attempt."""
+        """The lease number: it grows with every claim of this job, so external systems can reject an older attempt.
+        A failover to an asynchronous standby may lose a claim, and give its number again."""
         return self._attempt.claim.lease
 
     @property
