@@ -4,6 +4,13 @@ from chaos.guards.mutant import FUNCTIONS, Mutant, test
 
 MUTANTS = [
     Mutant(
+        "a connection that a handler has used comes back as it was",
+        "src/treadle/db/transport.py",
+        'AS_OPENED = b"reset role; reset session authorization; reset all"',
+        'AS_OPENED = b"select 1"',
+        test("db/session_state", "comes_back_as_it_was"),
+    ),
+    Mutant(
         "a read whose client was lost ends",
         "src/treadle/db/runner.py",
         "set local idle_in_transaction_session_timeout = {round(IDLE_SECONDS * 1000)};\n",

@@ -11,6 +11,7 @@ from contextlib import (
 )
 from typing import Any, NoReturn, TypeAlias
 
+import psycopg
 from psycopg import AsyncConnection, Connection
 
 from treadle.db import patience
@@ -23,6 +24,10 @@ from treadle.db.url import Target
 from treadle.words.errors import InvalidArgument
 
 Receive: TypeAlias = Callable[[float], Iterator[tuple[str, str]]]
+
+# After the caller's own statements, which may have set a role or a search path: others use the connection next. What a
+# transaction has set is undone if it is rolled back, not if it commits.
+AS_OPENED = b"reset role; reset session authorization; reset all"
 
 
 class Transport:
@@ -58,14 +63,26 @@ class Transport:
     @contextmanager
     def transaction(self) -> Iterator[Connection[Any]]:
         # Errors are not explained, and time is not limited: what runs inside the block is the caller's own statement.
-        with self.taken() as connection, connection.transaction(), limited(connection, None):
-            yield connection
+        with self.taken() as connection:
+            with connection.transaction(), limited(connection, None):
+                yield connection
+            if self.owned:
+                try:
+                    connection.execute(AS_OPENED)
+                except psycopg.Error:  # it has committed
+                    connection.close()
 
     @asynccontextmanager
     async def atransaction(self) -> AsyncIterator[AsyncConnection[Any]]:
-        async with self.ataken() as connection, connection.transaction():
-            with limited(connection, None):
-                yield connection
+        async with self.ataken() as connection:
+            async with connection.transaction():
+                with limited(connection, None):
+                    yield connection
+            if self.owned:
+                try:
+                    await connection.execute(AS_OPENED)
+                except psycopg.Error:
+                    await connection.close()
 
     @property
     def url(self) -> str:
