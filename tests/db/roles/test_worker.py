@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from psycopg import Connection
 
+from tests.queue.test_limits import claim, limit
 from tests.support.roles import Roles
 from tests.support.workers import count, one, run, until, worker_process
 from treadle import Backoff, Handle, Job, JobQueue, Retries, Status, Stored, Treadle
@@ -134,3 +135,14 @@ def test_the_worker_role_can_count_finished_jobs_and_pause(
         assert worker_queue.resume("a")
         assert len(worker_queue.claim(["a"])) == 1
     assert one(owner, "select count(*) from audit where db_user = %s", f"{roles.prefix}_user_worker") == 2
+
+
+def test_a_worker_claims_by_hand_under_a_limit_that_it_declares(roles: Roles, owner: Connection[Any]) -> None:
+    worker = roles.connect("worker")
+    worker.execute("select enqueue_jobs('sync', array_fill('{}'::text, '{5}'))")
+    by_hand = "update jobs set status = 'claimed' where id in (select id from jobs where status = 'pending' limit 1)"
+    worker.execute(by_hand)
+    limit(worker, 3)
+    worker.execute(by_hand)
+    assert len(claim(worker)) == 1
+    assert one(owner, "select count(*) from unlisted_jobs") == 0
