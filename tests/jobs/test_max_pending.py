@@ -84,7 +84,7 @@ def test_a_long_list_is_enqueued_as_a_whole_or_not_at_all(app: Treadle, connecti
     with connection.transaction():
         with pytest.raises(QueueFull, match=r"^10,000 jobs of type sync were not enqueued"):
             sync.using(connection=connection).enqueue_many([{}] * 10_000)
-        connection.execute("create table went_on ()")
+        connection.execute("create temp table went_on ()")
     assert connection.execute("select count(*) from jobs").fetchone() == (0,)
 
 
