@@ -14,10 +14,10 @@ demo: $(DEMO_READY) ## run the demo on a private PostgreSQL server
 	@$(BIN)/treadle demo
 
 test: $(READY) style chromium ## run everything that CI runs; a test checks the types
-	$(BIN)/pytest -n 3 --dist worksteal -q -m "not long" --ignore tests/benchmarks  # more processes than cores, because many tests wait
+	$(BIN)/pytest -n 4 --dist worksteal -q -m "not long" --ignore tests/benchmarks  # more processes than cores, because many tests wait
 
 test-long: $(READY) chromium ## run the tests that take long: every page and width, every fault and signal; some minutes
-	$(BIN)/pytest -n 3 --dist worksteal -q -m long
+	$(BIN)/pytest -n 4 --dist worksteal -q -m long
 
 test-benchmarks: $(READY) ## test the benchmarks themselves: their programs, measurements and reports
 	$(BIN)/pytest -n 2 -q tests/benchmarks

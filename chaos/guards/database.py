@@ -8,7 +8,7 @@ MUTANTS = [
         "src/treadle/db/transport.py",
         'AS_OPENED = b"reset role; reset session authorization; reset all"',
         'AS_OPENED = b"select 1"',
-        test("db/session_state", "comes_back_as_it_was"),
+        test("db/session_state", "test_a_connection_comes_back_as_it_was"),
     ),
     Mutant(
         "a read whose client was lost ends",

@@ -94,7 +94,7 @@ def test_a_pool_reconnects_when_its_server_has_become_read_only(url: str) -> Non
     with JobQueue(url, connections=Connections(pool_size=3)) as queue:
         with ExitStack() as stack:
             for _ in range(3):
-                refuse_writes(stack.enter_context(queue._database.transaction()))
+                refuse_writes(stack.enter_context(queue._database.origin.taken()))
         with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
             queue.enqueue("a", {})
         for n in range(5):
@@ -104,7 +104,7 @@ def test_a_pool_reconnects_when_its_server_has_become_read_only(url: str) -> Non
 def test_an_async_pool_reconnects_when_its_server_has_become_read_only(url: str) -> None:
     async def leave() -> None:
         async with JobQueue(url, connections=Connections(pool_size=1)) as queue:
-            async with queue._database.atransaction() as connection:
+            async with queue._database.origin.ataken() as connection:
                 await connection.execute("set session characteristics as transaction read only")
             with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
                 await queue.aenqueue("a", {})
