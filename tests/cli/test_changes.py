@@ -279,6 +279,7 @@ def slow_changes(connection: Connection[Any]) -> Iterator[Callable[[], None]]:
     stop()
 
 
+@pytest.mark.long
 def test_ctrl_c_between_chunks_reports_the_progress(
     queue: JobQueue, connection: Connection[Any], slow_changes: Callable[[], None]
 ) -> None:

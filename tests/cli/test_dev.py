@@ -67,6 +67,7 @@ def greeting(queue: JobQueue) -> object:
     return queue.get(job).result
 
 
+@pytest.mark.long
 def test_the_worker_restarts_when_files_change_and_ctrl_c_stops_all(
     write: Write, start: Start, queue: JobQueue
 ) -> None:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from psycopg import Connection
 
 from tests.support.apps import claim_and_start
@@ -76,6 +77,7 @@ def test_the_queue_screen_fits_80_columns_and_follows_the_size_of_the_terminal(
         assert max(map(len, screen.lines())) <= 80
 
 
+@pytest.mark.long
 def test_help_sorting_and_filtering_by_type(url: str, queue: JobQueue) -> None:
     slow, quick = claim_and_start(queue, "films"), claim_and_start(queue, "mail")
     queue.progress(slow, 10)
@@ -105,6 +107,7 @@ def test_help_sorting_and_filtering_by_type(url: str, queue: JobQueue) -> None:
         until(lambda: "type:" not in screen.text(), screen.text)
 
 
+@pytest.mark.long
 def test_a_type_is_paused_after_confirmation(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
     register(connection)
     queue.enqueue("mail")

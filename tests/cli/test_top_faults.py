@@ -40,6 +40,7 @@ refresh.UNAVAILABLE_AFTER /= 5
 
 
 @pytest.mark.fresh_database
+@pytest.mark.long
 def test_closed_connections_are_replaced_and_a_network_without_replies_is_shown_and_survived(
     url: str, queue: JobQueue, connection: Connection[Any]
 ) -> None:
@@ -181,6 +182,7 @@ WAYS_OUT: dict[str, str | signal.Signals] = {
 }
 
 
+@pytest.mark.long
 def test_a_terminal_of_any_kind_is_restored_by_every_way_out(url: str, queue: JobQueue) -> None:
     queue.progress(claim_and_start(queue), 50, stage="zürich")
     with ThreadPoolExecutor(len(WAYS_OUT)) as threads:
@@ -252,6 +254,7 @@ def test_an_unreachable_database_is_one_sentence(url: str) -> None:
         assert b"\x1b[?1049h" not in screen.raw
 
 
+@pytest.mark.long
 def test_a_viewer_can_look_and_an_operator_can_act(empty_url: str) -> None:
     migrate(empty_url)
     with JobQueue(empty_url, "worker-1") as queue, granted_roles(empty_url) as roles:

@@ -19,6 +19,7 @@ from treadle.words.limit_status import LimitStatus
 NOW = datetime(2026, 11, 17, 12, tzinfo=UTC)
 
 
+@pytest.mark.long
 def test_limits_are_listed_paused_and_resumed(url: str, app: Treadle, connection: Connection[Any]) -> None:
     limit(connection, 2, per="tenant")
     limit(connection, 10, 3600.0, name="api", burst=20, job_types=["other"])

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any, get_args
 
+import pytest
 from psycopg import Connection
 
 from tests.cli.test_top import DOWN, ENTER, ESCAPE, row_of
@@ -23,6 +24,7 @@ def put(connection: Connection[Any], name: str, next_in: str = "1 hour") -> None
     connection.execute("update schedules set next_at = now() + %s::interval where name = %s", [next_in, name])
 
 
+@pytest.mark.long
 def test_schedules_are_listed_paused_run_and_opened(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
     put(connection, "nightly", "3 hours")
     put(connection, "hourly")

@@ -352,6 +352,7 @@ def test_without_the_sdk_being_initialized_jobs_run(app: Treadle) -> None:
     run(app, body)
 
 
+@pytest.mark.long
 def test_events_of_workers_and_child_processes_are_sent_before_they_end(
     url: str, connection: Connection[Any], tmp_path: Path
 ) -> None:

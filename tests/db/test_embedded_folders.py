@@ -69,6 +69,7 @@ def test_a_socket_folder_of_another_user_is_refused(project_folder: Path) -> Non
 
 
 @needs_root
+@pytest.mark.long
 def test_root_keeps_the_data_elsewhere_if_the_server_account_cannot_reach_the_folder(tmp_path: Path) -> None:
     private = tmp_path / "private"
     private.mkdir(mode=0o700)

@@ -109,6 +109,7 @@ def write_process_id(server_folder: Path, pid: int) -> None:
         stale.write_text("".join([f"{pid}\n", *rest]))
 
 
+@pytest.mark.long
 def test_a_first_start_that_was_killed_is_repeated(new_server_folder: Path) -> None:
     with User(new_server_folder) as killed:
         wait_until(lambda: any(new_server_folder.glob("data.*/PG_VERSION")), "initdb is at work")

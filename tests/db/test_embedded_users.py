@@ -127,6 +127,7 @@ def test_the_embedded_server_stops_after_the_worker_that_uses_it(project_folder:
     assert not is_locked(project_folder / ".treadle" / "server")
 
 
+@pytest.mark.long
 def test_a_program_that_exits_without_waiting_for_a_thread_leaves_the_server(project_folder: Path) -> None:
     """It exits without Python's exit handlers, which would leave the server."""
     program = """

@@ -43,6 +43,7 @@ def test_the_first_run_applies_everything_and_the_second_nothing(empty_url: str)
     assert catalog_rows(empty_url) == before
 
 
+@pytest.mark.long
 def test_concurrent_runs_apply_everything_once(empty_url: str) -> None:
     with ThreadPoolExecutor(8) as pool:
         results = list(pool.map(migrate, [empty_url] * 8))

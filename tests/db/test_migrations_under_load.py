@@ -120,6 +120,7 @@ for left in itertools.count():
 """
 
 
+@pytest.mark.long
 def test_a_migration_that_is_killed_at_any_statement_leaves_nothing_behind(own_url: str, next_version: Path) -> None:
     command = [sys.executable, "-c", KILLED, own_url]
     done = subprocess.run(

@@ -213,6 +213,7 @@ def test_the_build_of_a_run_that_was_killed_is_awaited(
     assert_upgraded(monitor, new_indexes)
 
 
+@pytest.mark.long
 def test_eight_runs_at_once_build_the_index_once(
     old_url: str, new_indexes: list[Any], monitor: Connection[Any], snapshot: Connection[Any]
 ) -> None:

@@ -98,6 +98,7 @@ def test_nested_workflows_are_not_listed(app: Treadle, connection: Connection[An
 
 
 @pytest.mark.fresh_database
+@pytest.mark.long
 def test_the_cost_of_a_list_is_bounded(connection: Connection[Any]) -> None:
     def cost(**given: Any) -> int:
         query = find_workflows(**given)

@@ -32,6 +32,7 @@ from treadle.doctor.examine import aexamine, examine
 
 
 @pytest.mark.own_database
+@pytest.mark.long
 def test_a_new_server_after_some_thousand_jobs_has_no_findings(
     new_server_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

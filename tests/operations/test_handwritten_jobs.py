@@ -51,7 +51,7 @@ def pages(app: Treadle, *jobs: UUID) -> set[int]:
     return asyncio.run(ask())
 
 
-@pytest.mark.parametrize("column", ["run_at", "created_at"])
+@pytest.mark.parametrize("column", ["run_at", pytest.param("created_at", marks=pytest.mark.long)])
 def test_jobs_with_times_that_python_cannot_represent_are_shown(
     app: Treadle, queue: JobQueue, connection: Connection[Any], column: str
 ) -> None:

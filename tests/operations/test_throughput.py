@@ -57,7 +57,9 @@ def read_all(app: Treadle, window: int, step: int) -> list[Any]:
     return [sorted(each) if isinstance(each, list) else each.spans for each in charts]
 
 
-@pytest.mark.parametrize(("window", "step"), WINDOWS)
+@pytest.mark.parametrize(
+    ("window", "step"), [WINDOWS[0], *(pytest.param(*each, marks=pytest.mark.long) for each in WINDOWS[1:])]
+)
 def test_sums_of_spans_are_those_of_their_minutes(
     app: Treadle, connection: Connection[Any], window: int, step: int
 ) -> None:
@@ -73,6 +75,7 @@ def test_sums_of_spans_are_those_of_their_minutes(
         assert exact == summed == without_minutes
 
 
+@pytest.mark.long
 def test_sums_are_right_while_a_week_of_minutes_is_being_summed(app: Treadle, connection: Connection[Any]) -> None:
     add_minutes(connection, 700, types=2, queues=1)
     exact = [read_all(app, *each) for each in WINDOWS]
@@ -151,6 +154,7 @@ def test_later_counts_of_a_minute_keep_the_slowest(queue: JobQueue, connection: 
 
 
 @pytest.mark.fresh_database
+@pytest.mark.long
 def test_the_cost_of_a_week_of_one_type_does_not_depend_on_others(connection: Connection[Any]) -> None:
     def cost(query: Query[Any]) -> int:
         return buffers(connection, query.bound("treadle"), query.params)

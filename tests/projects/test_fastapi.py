@@ -14,6 +14,7 @@ def test_the_tests_of_the_shop_pass(tmp_path: Path, server_url: str, monkeypatch
     run_tests(ThisEnvironment(), copied(tmp_path), server_url, "-p", "treadle")
 
 
+@pytest.mark.long
 def test_people_use_the_shop_over_http(tmp_path: Path, empty_url: str) -> None:
     """An order and its job are one transaction, progress is streamed, the dashboard has the authentication of the shop,
     and a server that is stopped gives back its jobs."""

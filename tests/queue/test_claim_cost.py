@@ -127,6 +127,7 @@ def test_a_claim_costs_the_same_with_all_obstacles_together(connect: Connect) ->
     assert cost(connect()) <= LIMIT * before
 
 
+@pytest.mark.long
 def test_without_the_floor_a_claim_reads_the_dead_rows(connect: Connect) -> None:
     """The tests above fail without the floor: this is the cost of a claim that starts at the beginning of the lane."""
     before = empty_table_cost(connect)

@@ -21,7 +21,7 @@ def finish(connection: Rows, batch: int, rounds: int, types: str = "{sync}") -> 
     return found
 
 
-@pytest.mark.parametrize("batch", [1, 7, 50])
+@pytest.mark.parametrize("batch", [pytest.param(1, marks=pytest.mark.long), 7, 50])
 def test_a_large_tenant_does_not_starve_small_ones(connection: Rows, batch: int) -> None:
     take_turns(connection)
     enqueue(connection, 3000, "big")
@@ -35,7 +35,7 @@ def test_a_large_tenant_does_not_starve_small_ones(connection: Rows, batch: int)
     assert sum(found.values()) >= 800
 
 
-@pytest.mark.parametrize("batch", [1, 10, 100])
+@pytest.mark.parametrize("batch", [pytest.param(1, marks=pytest.mark.long), 10, 100])
 def test_weights_of_tenants(connection: Rows, batch: int) -> None:
     take_turns(connection)
     for nth in range(1, 11):

@@ -39,7 +39,7 @@ def reach_limits(connection: Connection[Any], keys: int) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.parametrize("keys", [1, 700])
+@pytest.mark.parametrize("keys", [1, pytest.param(700, marks=pytest.mark.long)])
 def test_jobs_that_wait_for_a_limit_cost_claims_nothing(connect: Connect, keys: int) -> None:
     connection, reader = connect(), connect()
     connection.execute("select enqueue_jobs('other', array_fill('{}'::text, '{500}'))")

@@ -119,6 +119,7 @@ def test_stored_content_can_be_read_like_a_file(app: Treadle) -> None:
         assert list(file) == [b"one\n", b"two\n"]
 
 
+@pytest.mark.long
 def test_50_megabytes_are_stored_and_read_with_little_memory(app: Treadle, tmp_path: Path) -> None:
     path = large_file(tmp_path, 50)
     app.store(b"warm")

@@ -32,6 +32,7 @@ def run(project: Path, server_url: str, *arguments: str) -> "subprocess.Complete
     )
 
 
+@pytest.mark.long
 def test_a_project_uses_the_fixtures_in_several_processes(project: Path, server_url: str) -> None:
     done = run(project, server_url, "pytest", *PLUGIN, "-q", "-n", "2", "-p", "no:schemathesis")
     assert "1 failed, 12 passed" in done.stdout, done.stdout + done.stderr

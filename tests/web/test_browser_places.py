@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import pytest
 from playwright.sync_api import Page, expect
 from psycopg import Connection
 
@@ -114,6 +115,7 @@ def test_the_overview_shows_what_runs_in_which_slot(
     page.wait_for_url(f"**/jobs/{jobs[0].id}")
 
 
+@pytest.mark.long
 def test_pages_do_not_move_while_they_load(visit: Visit, queue: JobQueue, connection: Connection[Any]) -> None:
     add_spike(connection)
     queue.enqueue_many("films", [{}] * 5)

@@ -61,7 +61,8 @@ def load(url: str) -> Iterator[None]:
         working.join()
 
 
-@pytest.mark.parametrize("width", [pytest.param(1440, marks=pytest.mark.long), 390])
+@pytest.mark.long
+@pytest.mark.parametrize("width", [1440, 390])
 def test_nothing_moves_on_open_pages_under_load(
     visit: Visit, url: str, connection: Connection[Any], width: int
 ) -> None:

@@ -234,6 +234,7 @@ def test_the_bars_of_a_trend() -> None:
     assert [(bar.x, bar.height) for bar in bars([0, 1, 1000])] == [(4, 1.5), (8, 24.0)]
 
 
+@pytest.mark.long
 def test_an_operator_retries_cancels_and_mutes_in_a_browser(
     group: int, visit: Visit, connection: Connection[Any], app: Treadle, queue: JobQueue
 ) -> None:

@@ -101,6 +101,7 @@ def fetch(site: Site, route: RouteSpec, job: object, role: Role = Role.OPERATOR,
     return answer
 
 
+@pytest.mark.long
 def test_hostile_texts_do_not_change_the_markup(
     site: Site, pages: list[RouteSpec], connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,6 +171,7 @@ def test_texts_cannot_break_the_framing_of_live_updates(
                     assert line.partition(":")[0] in ("", "id", "event", "data", "retry"), line
 
 
+@pytest.mark.long
 def test_a_huge_text(site: Site, pages: list[RouteSpec], connection: Connection[Any]) -> None:
     (job,) = fill(connection, [HUGE])
     for route in pages:
@@ -179,7 +181,14 @@ def test_a_huge_text(site: Site, pages: list[RouteSpec], connection: Connection[
             Markup(answer.text)
 
 
-@pytest.mark.parametrize("text", ["javascript:window.mark=1//", *("".join(TEXTS[::-1][nth::5]) for nth in range(5))])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "javascript:window.mark=1//",
+        "".join(TEXTS),
+        *(pytest.param("".join(TEXTS[::-1][nth::5]), marks=pytest.mark.long) for nth in range(5)),
+    ],
+)
 def test_parameters_are_escaped(site: Site, pages: list[RouteSpec], text: str) -> None:
     names = ("back", "done", "unfit", "status", "type", "queue", "worker", "key", "search", "after", "window", "before")
     query = "?" + "&".join(f"{name}={quote(text)}" for name in names)

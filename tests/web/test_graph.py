@@ -194,6 +194,7 @@ def test_500_jobs_are_drawn_one_by_one(operator: Browser, connection: Connection
     assert "400 more jobs are not listed" in page
 
 
+@pytest.mark.long
 def test_10000_jobs_are_summarised_with_few_queries(
     operator: Browser, site: Site, app: Treadle, connection: Connection[Any]
 ) -> None:

@@ -50,6 +50,7 @@ def test_the_boxes_of_500_jobs_do_not_overlap(shape: str) -> None:
         assert 0 <= box.y <= drawing.height - box.height
 
 
+@pytest.mark.long
 def test_ten_thousand_jobs_are_drawn_in_bounded_time() -> None:
     """It takes 0.1 to 0.4 s on one core; the test allows for a busy machine."""
     for after in (fan(10_000), tangle(10_000), [(), *((nth,) for nth in range(9_999))]):

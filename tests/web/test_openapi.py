@@ -40,6 +40,7 @@ CHECKS = [
 EXAMPLES = int(os.environ.get("TREADLE_API_EXAMPLES", "2"))
 
 
+@pytest.mark.long
 def test_the_api_conforms_to_its_description(
     app: Treadle, connection: Connection[tuple[object, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -88,6 +88,7 @@ def wait_until_live(tabs: list[Page]) -> None:
         expect(tab.locator("#connection")).to_have_text("live")
 
 
+@pytest.mark.long
 def test_a_dashboard_that_stops_makes_its_pages_look_stale(scene: Scene, tabs: list[Page]) -> None:
     """An EventSource reports no error then."""
     with stopped_dashboard(scene):

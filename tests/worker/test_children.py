@@ -61,6 +61,7 @@ def test_the_children_of_a_killed_program_end(url: str, ledger: Ledger) -> None:
     until(lambda: not is_alive(child))
 
 
+@pytest.mark.long
 def test_a_child_in_a_program_is_killed_at_its_deadline_or_when_it_does_not_stop(ledger: Ledger) -> None:
     """The worker does it where there is no supervisor."""
 

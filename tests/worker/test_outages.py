@@ -257,6 +257,7 @@ def test_a_function_that_is_missing_for_a_while_costs_no_attempt(
     run(app, body, lease="3s", keeper_process=function == "renew_workers")
 
 
+@pytest.mark.long
 def test_a_worker_ends_while_the_database_is_unavailable(tmp_path: Path, empty_url: str) -> None:
     migrate(empty_url)
     with worker_process(empty_url, tmp_path, "--grace", "0s", "--lease", "3s") as worker:

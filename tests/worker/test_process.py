@@ -43,6 +43,7 @@ def test_jobs_that_run_in_or_wait_for_a_child_of_a_killed_worker_process_have_no
     assert queue.get(waiting).crashes == 0
 
 
+@pytest.mark.long
 def test_processes_that_a_dead_worker_process_left_behind_are_killed(
     url: str, tmp_path: Path, ledger: Ledger, queue: JobQueue
 ) -> None:
@@ -115,6 +116,7 @@ def test_a_worker_process_that_does_not_react_is_killed(
     assert not is_alive(ledger.starts()[0]["pid"])
 
 
+@pytest.mark.long
 def test_an_exit_that_looks_clean_is_a_crash(
     url: str, tmp_path: Path, connection: Connection[Any], queue: JobQueue
 ) -> None:
@@ -136,6 +138,7 @@ def reached(connection: Connection[Any], condition: str, number: int) -> bool:
     return count(connection, condition) == number
 
 
+@pytest.mark.long
 def test_a_worker_process_that_is_told_to_stop_alone_is_replaced(url: str, tmp_path: Path) -> None:
     with worker_process(url, tmp_path) as worker:
         until(worker.worker_process).terminate()

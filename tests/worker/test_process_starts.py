@@ -41,6 +41,7 @@ def test_a_process_that_dies_at_its_start_is_restarted_beside_the_other(
         assert worker.ended() == 0
 
 
+@pytest.mark.long
 def test_a_broken_module_does_not_stop_processes_that_work(
     url: str, tmp_path: Path, queue: JobQueue, starts: Path
 ) -> None:

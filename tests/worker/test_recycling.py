@@ -107,6 +107,7 @@ def test_a_process_that_finishes_its_last_jobs_stops_at_once_when_it_is_told_to(
         assert handle.status() == "pending"
 
 
+@pytest.mark.long
 def test_a_process_that_uses_too_much_memory_is_replaced(
     url: str, tmp_path: Path, connection: Connection[Any], ledger: Ledger
 ) -> None:

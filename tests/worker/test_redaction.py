@@ -32,7 +32,7 @@ def stored_texts(connection: Connection[Any]) -> str:
     return "\n".join(str(row) for table in tables for row in connection.execute(f"select * from {table}"))
 
 
-@pytest.mark.parametrize("style", ["text", "json"])
+@pytest.mark.parametrize("style", [pytest.param("text", marks=pytest.mark.long), "json"])
 def test_a_worker_neither_stores_nor_logs_secrets(
     url: str, queue: JobQueue, connection: Connection[Any], style: str
 ) -> None:

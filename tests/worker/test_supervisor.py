@@ -39,6 +39,7 @@ pytestmark = [pytest.mark.own_database, pytest.mark.usefixtures("handlers_use_te
 BACKLOG = 15_000
 
 
+@pytest.mark.long
 def test_all_jobs_are_done_although_workers_are_killed(
     url: str, tmp_path: Path, connection: Connection[Any], ledger: Ledger
 ) -> None:
@@ -68,6 +69,7 @@ def test_all_jobs_are_done_although_workers_are_killed(
     assert count(connection, "attempts <> 1") == 0, "a crash used an attempt"
 
 
+@pytest.mark.long
 def test_a_job_of_a_killed_machine_runs_again_by_itself(
     url: str, tmp_path: Path, connection: Connection[Any], ledger: Ledger
 ) -> None:
@@ -187,6 +189,7 @@ def test_a_handler_that_ignores_its_deadline_is_killed(
             assert len(ledger.starts(str(handle.id))) == 1
 
 
+@pytest.mark.long
 def test_a_deploy_with_a_backlog_is_quick_and_loses_nothing(
     url: str, tmp_path: Path, connection: Connection[Any], ledger: Ledger
 ) -> None:
@@ -233,6 +236,7 @@ def test_a_deploy_lets_jobs_finish_and_interrupts_the_rest_without_using_an_atte
         assert (row.status, row.attempts, row.crashes, row.worker_id) == ("pending", 0, 0, None)
 
 
+@pytest.mark.long
 def test_a_second_signal_does_not_wait(url: str, tmp_path: Path, connection: Connection[Any], ledger: Ledger) -> None:
     handles = [nap.enqueue(seconds=60), nap_on_thread.enqueue(seconds=60), nap_in_child.enqueue(seconds=60)]
     with worker_process(url, tmp_path, "--grace", "60s") as worker:

@@ -20,6 +20,7 @@ def test_the_next_job_works_after_connections_were_lost(project: Project, enviro
         project.pay_and_lose_connections()
 
 
+@pytest.mark.long
 def test_many_small_jobs_leave_no_connections(project: Project) -> None:
     """By default Django closes a connection at the end of a request, and so at the end of a job."""
     most = 0
@@ -34,6 +35,7 @@ def test_many_small_jobs_leave_no_connections(project: Project) -> None:
     assert 0 < most <= 2 * (10 + 1) + 2, "one for each job at once, and those that are being closed"
 
 
+@pytest.mark.long
 def test_async_jobs_do_not_wait_for_the_queries_of_others(project: Project) -> None:
     """With one thread for all of them, as outside of a request, both would wait for the first for ever."""
     with project.worker("--concurrency", "2", **CLOSED):

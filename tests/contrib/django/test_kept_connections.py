@@ -26,6 +26,7 @@ def project(migrated: Project, sessions_before_jobs: object) -> Project:
     return migrated
 
 
+@pytest.mark.long
 def test_the_supervisor_of_a_worker_has_no_connection_of_django(sessions_before_jobs: list[int]) -> None:
     assert sessions_before_jobs == []
 

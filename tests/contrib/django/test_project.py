@@ -45,6 +45,7 @@ def test_migrate_creates_the_schema_and_is_recorded(project: Project) -> None:
     assert "[ ]" not in project.manage("showmigrations", "treadle")
 
 
+@pytest.mark.long
 def test_a_new_version_of_the_schema_is_told_by_django(empty: Project, tmp_path: Path) -> None:
     """As after an upgrade of Treadle: a deploy that checks for migrations finds one."""
     empty.manage("migrate")
@@ -65,6 +66,7 @@ def test_sqlmigrate_prints_what_would_run(empty: Project) -> None:
     assert empty.execute("select 1 from pg_tables where schemaname = 'treadle'") == []
 
 
+@pytest.mark.long
 def test_the_schema_may_have_another_name(empty: Project) -> None:
     """And `treadle migrate` may have created it before."""
     settings = json.dumps({"SCHEMA": "queue"})
@@ -101,19 +103,19 @@ def test_a_migration_cannot_be_reversed() -> None:
 # Settings
 
 
-@pytest.mark.parametrize(
-    ("settings", "told"),
-    [
-        ([], "(treadle.E001) TREADLE must be a dict, got []"),
-        ({"SCHEME": "queue"}, "(treadle.E001) TREADLE has no setting 'SCHEME'."),
-        ({"DATABASE": "other"}, "(treadle.E002) TREADLE['DATABASE'] is 'other', which is not in DATABASES."),
-        ({"DATABASE": "file"}, "(treadle.E003) DATABASES['file'] is sqlite."),
-        ({"SCHEMA": "a b"}, "(treadle.E004) TREADLE is invalid: "),
-        ({"KEEP": {"done": "1h"}}, "(treadle.E004) TREADLE is invalid: "),
-    ],
-)
-def test_mistakes_in_the_settings_are_told_by_check(project: Project, settings: object, told: str) -> None:
-    assert told in project.manage("check", fails=True, PROJECT_TREADLE=json.dumps(settings))
+MISTAKES: list[tuple[object, str]] = [
+    ([], "(treadle.E001) TREADLE must be a dict, got []"),
+    ({"SCHEME": "queue"}, "(treadle.E001) TREADLE has no setting 'SCHEME'."),
+    ({"DATABASE": "other"}, "(treadle.E002) TREADLE['DATABASE'] is 'other', which is not in DATABASES."),
+    ({"DATABASE": "file"}, "(treadle.E003) DATABASES['file'] is sqlite."),
+    ({"SCHEMA": "a b"}, "(treadle.E004) TREADLE is invalid: "),
+    ({"KEEP": {"done": "1h"}}, "(treadle.E004) TREADLE is invalid: "),
+]
+
+
+def test_mistakes_in_the_settings_are_told_by_check(project: Project) -> None:
+    for settings, told in MISTAKES:
+        assert told in project.manage("check", fails=True, PROJECT_TREADLE=json.dumps(settings))
 
 
 def test_the_settings_are_those_of_the_application(project: Project) -> None:
@@ -123,6 +125,7 @@ def test_the_settings_are_those_of_the_application(project: Project) -> None:
     assert printed.startswith("1000 ")
 
 
+@pytest.mark.long
 def test_options_of_the_database_are_those_of_workers(project: Project) -> None:
     """A role, a timeout, and what is for Django alone."""
     role = f"clerk {uuid4().hex}"

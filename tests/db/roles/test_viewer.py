@@ -156,7 +156,7 @@ def test_a_dashboard_with_the_rights_of_a_viewer_shows_limits_and_cannot_change_
 
 
 @pytest.mark.usefixtures("patient")
-@pytest.mark.parametrize("secret", [VIEWER, OPERATOR])
+@pytest.mark.parametrize("secret", [VIEWER, pytest.param(OPERATOR, marks=pytest.mark.long)])
 def test_a_dashboard_with_the_rights_of_a_viewer_shows_every_page(
     roles: Roles, queue: JobQueue, owner: Connection[Any], monkeypatch: pytest.MonkeyPatch, secret: str
 ) -> None:
