@@ -119,9 +119,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Modules with a browser come first: they take longest, and one process runs them, so the browser starts once."""
+    """What takes longest comes first: the types, and modules with a browser, which starts once in one process."""
     browsing = {item.path for item in items if "chromium" in getattr(item, "fixturenames", ())}
-    items.sort(key=lambda item: item.path not in browsing)
+    items.sort(key=lambda item: (item.path.name != "test_types.py", item.path not in browsing))
 
 
 @pytest.hookimpl(tryfirst=True)
