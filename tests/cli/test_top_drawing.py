@@ -17,10 +17,11 @@ from treadle.cli.top.actions import change_job, pause_or_resume
 from treadle.cli.top.columns import FAILED, JOBS, LANES, WORKERS, LaneNow, WorkerNow
 from treadle.cli.top.header import first_line, second_line, sparkline
 from treadle.cli.top.table import Table
+from treadle.text.stuck import GIL_HELD, OTHER_THREAD
 from treadle.words.changes import Action, ChangeResult, Pause
 from treadle.words.overview import Lane, Overview, Span, Total, WorkerRow
 from treadle.words.snapshot import JobSnapshot
-from treadle.words.stuck import GIL_HELD, OTHER_THREAD, Stuck
+from treadle.words.stuck import Stuck
 
 NOW = datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
 

@@ -15,7 +15,7 @@ from treadle import JobQueue
 from treadle.db.query import Query
 from treadle.db.reconnecting import DatabaseUnavailable, ReconnectingConnection
 from treadle.jobs.listeners import Listeners
-from treadle.words.claim import Claim
+from treadle.words.job import Claim
 from treadle.worker import claimer as claimer_module
 from treadle.worker import decision, job_source, suspects
 from treadle.worker.claimer import STILL_RUNNING_SECONDS, Claimer

@@ -22,10 +22,10 @@ from treadle.db.own_connection import OwnAsyncConnection, OwnConnection
 from treadle.db.reconnecting import Outage
 from treadle.db.url import described, hosts, patient, reason_of
 from treadle.settings import chosen
+from treadle.text.log import log
 from treadle.words.connections import Connections
 from treadle.words.duration import duration
 from treadle.words.errors import InvalidArgument
-from treadle.words.own_log import log
 
 NAME = "treadle"
 # How much longer a caller waits if all connections are in use.

@@ -32,9 +32,9 @@ from treadle.db.query import in_schema, sql_names, sql_text
 from treadle.db.setup_connection import connect
 from treadle.db.table_locks import LONGEST_TIMEOUT, lock_sql, retried, settings_sql
 from treadle.db.url import parts_of
+from treadle.text.log import log
 from treadle.words.errors import DatabaseUnreachable, SchemaError
 from treadle.words.naming import schema_name
-from treadle.words.own_log import log
 
 BEFORE = ".before.sql"
 POLL_SECONDS = 0.5

@@ -10,8 +10,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import Conninfo
 
 from treadle.settings import value_of
+from treadle.text.secrets import MASK
 from treadle.words.errors import InvalidArgument
-from treadle.words.secret_text import MASK
 
 CONNECT_SECONDS = 5
 INVALID = (

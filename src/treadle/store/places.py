@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from uuid import UUID
 
+from treadle.text.log import log
 from treadle.words.errors import InvalidArgument, StoredNotFound, StoreMissing, shown
-from treadle.words.own_log import log
 
 
 def check_place(url: str) -> str:

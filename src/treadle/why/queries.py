@@ -11,7 +11,7 @@ from treadle.db.query import Query, Rows, statement
 from treadle.why.facts import Ahead, Facts, Failure, JobWorker, LimitUse, LiveWorker, RowLock, ScheduleFacts
 from treadle.words.changes import Pause
 from treadle.words.errors import JobNotFound, UnknownSchedule
-from treadle.words.origin import Origin
+from treadle.words.job import Origin
 from treadle.words.status import Status
 from treadle.words.stuck import StoppedChild, Stuck
 

@@ -13,7 +13,7 @@ from typing import Protocol
 from uuid import UUID
 
 from treadle.db.reconnecting import DatabaseUnavailable, reconnect_delay
-from treadle.words.claim import Claim
+from treadle.words.job import Claim
 from treadle.worker import decision
 from treadle.worker.decision import Action, Check, GiveBack, State, Told, Until, Wait, decide
 from treadle.worker.job_source import JobSource

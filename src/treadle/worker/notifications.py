@@ -24,7 +24,7 @@ from uuid import UUID
 from treadle.db.listener import Listener
 from treadle.db.queries import worker as worker_queries
 from treadle.db.reconnecting import ReconnectingConnection
-from treadle.words.own_log import log
+from treadle.text.log import log
 from treadle.worker.options import ASLEEP_LEASE
 from treadle.worker.peers import Peers
 from treadle.worker.services import Delay, within

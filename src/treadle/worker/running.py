@@ -9,8 +9,8 @@ from treadle.attempt.attempt import Attempt, RecordWriter
 from treadle.attempt.environment import Environment
 from treadle.jobs.function import JobFunction
 from treadle.jobs.policy import Policy
-from treadle.words.claim import Claim
 from treadle.words.clock import now
+from treadle.words.job import Claim
 from treadle.words.outcome import Interrupt
 
 # A supervisor kills the worker this long after a job's deadline: the worker has this time to end the job itself.

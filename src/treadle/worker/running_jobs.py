@@ -14,11 +14,11 @@ from treadle.db.queries import worker as worker_queries
 from treadle.db.reconnecting import DatabaseUnavailable, ReconnectingConnection, RowLocked
 from treadle.jobs.function import JobFunction
 from treadle.jobs.listeners import Listeners
+from treadle.text.exceptions import clean_error
+from treadle.text.log import log
 from treadle.words import events
-from treadle.words.claim import Claim
+from treadle.words.job import Claim
 from treadle.words.outcome import Ending, Interrupt, Outcome
-from treadle.words.own_log import log
-from treadle.words.payload import clean_error
 from treadle.worker.completer import Completer
 from treadle.worker.executor import Executor
 from treadle.worker.job_slots import JobSlots

@@ -6,11 +6,11 @@ from typing import NamedTuple
 from rich.text import Text
 
 from treadle.cli.top.table import Column, TableSpec
+from treadle.text.stuck import summarize_stopped, summarize_stuck
 from treadle.watching.bars import bar
 from treadle.words.formatting import count, countdown, estimated, printable, rate, short_id, span
 from treadle.words.overview import Lane, WorkerRow
 from treadle.words.snapshot import JobSnapshot
-from treadle.words.stuck import summarize_stopped, summarize_stuck
 
 BAR, LONG_BAR = 10, 24
 

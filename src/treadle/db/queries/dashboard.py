@@ -6,8 +6,8 @@ from uuid import UUID
 
 from treadle.db.query import Query, Rows, statement
 from treadle.words.errors import InvalidArgument, shown
-from treadle.words.marks import Mark
 from treadle.words.naming import text_within
+from treadle.words.overview import Mark
 from treadle.words.workflow_list import WORKFLOW_STATES, WorkflowList, WorkflowRow
 
 # Claimed and running jobs that are counted: 100 workers with 50 slots each.

@@ -7,8 +7,8 @@ from uuid import UUID
 
 from treadle.db.queries.records import flat, ids
 from treadle.db.query import Query, Rows, call, statement
-from treadle.words.claim import Claim
 from treadle.words.errors import InvalidArgument, shown
+from treadle.words.job import Claim
 from treadle.words.payload import decode
 from treadle.words.record import OutgoingEvent, RecordedEvent
 

@@ -8,8 +8,7 @@ from uuid import UUID
 
 from treadle.db.queries.columns import columns
 from treadle.db.query import Query, Rows, call, statement
-from treadle.words.claim import Claim
-from treadle.words.job import JobError
+from treadle.words.job import Claim, JobError
 from treadle.words.outcome import Outcome
 from treadle.words.status import Status
 

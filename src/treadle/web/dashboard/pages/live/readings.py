@@ -14,8 +14,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from treadle.db.database import DatabaseError
 from treadle.db.patience import on_screen
+from treadle.text.log import log
 from treadle.words.errors import DatabaseUnreachable, TableLocked, TooSlow, TreadleError
-from treadle.words.own_log import log
 
 # How often a topic is read, unless its page says otherwise.
 SECONDS = 2.0

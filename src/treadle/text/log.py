@@ -1,16 +1,45 @@
-"""Masks secrets in log records, before a handler formats them.
+"""Treadle's own logger, and the filter that masks secrets in log records before a handler formats them.
 
 Treadle's own logger has the filter in every process. In a program that `treadle` runs, its handler has it as well, so
 that the lines of libraries are masked, too.
 """
 
 import logging
+import sys
 from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
 
-from treadle.words.masking import redacted
-from treadle.words.tracebacks import format_traceback
+from treadle.text.exceptions import format_traceback
+from treadle.text.masking import redacted
 
 _MARK = "treadle_redacted"
+
+
+class OwnLogger(logging.Logger):
+    """Logging never stops anything: an application's filter, handler or record factory may raise."""
+
+    def _log(
+        self,
+        level: int,
+        msg: object,
+        args: Any,
+        exc_info: Any = None,
+        extra: Mapping[str, object] | None = None,
+        stack_info: bool = False,
+        stacklevel: int = 1,
+    ) -> None:
+        try:
+            # One level more: this frame is not the caller's.
+            super()._log(level, msg, args, exc_info, extra, stack_info, stacklevel + 1)
+        except Exception as error:
+            with suppress(Exception):  # standard error may be closed
+                print(f"treadle: a log line could not be written: {type(error).__name__}: {error}", file=sys.__stderr__)
+
+
+log = logging.getLogger("treadle")
+# The program may have made it before, when it set up its logging.
+log.__class__ = OwnLogger
 
 
 class RedactingFilter(logging.Filter):
