@@ -148,7 +148,7 @@ MUTANTS = [
     ),
     Mutant(
         "a log line that cannot be formatted is masked",
-        "src/treadle/text/log.py",
+        "src/treadle/text/log_redaction.py",
         "            record.msg, record.args = redacted(str(record.msg)), redacted(record.args)\n",
         "            record.args = redacted(record.args)\n",
         test("worker/logging", "test_a_line_whose_arguments_do_not_fit_shows_no_secret"),

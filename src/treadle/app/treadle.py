@@ -27,7 +27,7 @@ from treadle.queue import JobQueue
 from treadle.settings import value_of
 from treadle.store.source import Source as Storable
 from treadle.store.storage import Storage
-from treadle.text.log import redact_own_log
+from treadle.text.log_redaction import redact_own_log
 from treadle.text.masking import Redaction, use_redaction
 from treadle.watching.streams import Stream, all_events
 from treadle.watching.watch import Watch

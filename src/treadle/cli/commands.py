@@ -157,7 +157,7 @@ def _is_ctrl_c(error: BaseException) -> bool:
 
 
 def _redact(record: logging.LogRecord) -> bool:
-    from treadle.text.log import RedactingFilter
+    from treadle.text.log_redaction import RedactingFilter
 
     return RedactingFilter().filter(record)
 

@@ -18,7 +18,8 @@ from treadle.db.queries.enqueueing import EnqueueOptions
 from treadle.db.queries.jobs import AnyJob, ListFilters
 from treadle.db.query import Query
 from treadle.db.script import adrive, drive
-from treadle.text.log import log, redact_own_log
+from treadle.text.log import log
+from treadle.text.log_redaction import redact_own_log
 from treadle.words.after import After, HasId, Waitable, combined, id_of, waits_for
 from treadle.words.changes import Pause
 from treadle.words.connections import Connections, check_connections

@@ -9,7 +9,7 @@ import sys
 from typing import Any, TextIO
 
 from treadle.attempt.attempt import running_attempt
-from treadle.text.log import redact_copy, traceback_of
+from treadle.text.log_redaction import redact_copy, traceback_of
 from treadle.worker.log_message import one_line
 
 

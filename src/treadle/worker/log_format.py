@@ -96,6 +96,6 @@ def _traceback(record: logging.LogRecord) -> str | None:
 def _redact(record: logging.LogRecord) -> bool:
     """Mask secrets in what Treadle and libraries log, and format the traceback."""
     # Imported with the first line: a supervisor has to start quickly.
-    from treadle.text.log import RedactingFilter
+    from treadle.text.log_redaction import RedactingFilter
 
     return RedactingFilter().filter(record)
