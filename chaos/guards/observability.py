@@ -198,7 +198,7 @@ MUTANTS = [
     Mutant(
         "a read on a screen does not wait for a busy pool",
         "src/treadle/db/pools.py",
-        "            if limits is not None:\n                raise _all_in_use(self.max_size, seconds) from error\n",
+        "            if limits is not None:\n                raise self._busy(seconds) from error\n",
         "",
         test("db/patience", "test_a_read_does_not_wait_for_a_busy_pool"),
     ),
