@@ -332,7 +332,7 @@ def test_a_job_for_a_child_process_is_claimed_only_if_there_is_one(url: str, que
     async def body() -> None:
         around = Around()
         around.free_children = 0
-        async with claiming(url, around, apart=True) as claimer:
+        async with claiming(url, around, in_children=True) as claimer:
             wait = await waits(claimer)
             assert wait == Wait(math.inf, Until.ROOM)
             waiting = asyncio.create_task(claimer.wait(wait))

@@ -40,7 +40,7 @@ Transaction: TypeAlias = Connection[Any]
 AsyncTransaction: TypeAlias = AsyncConnection[Any]
 
 # How many seconds persist() retries when the connection breaks.
-PATIENCE = 30.0
+RETRY_SECONDS = 30.0
 # The default time limit of read() and read_together().
 READ_SECONDS = 3.0
 
@@ -98,7 +98,7 @@ class Database:
         return await self.transport.arun_together(queries)
 
     def persist(self, query: Query[Result]) -> Result:
-        """Run it, and again for up to PATIENCE seconds if the connection breaks. Only for idempotent queries."""
+        """Run it, and again for up to RETRY_SECONDS seconds if the connection breaks. Only for idempotent queries."""
         delays = self._delays()
         while True:
             try:
@@ -120,7 +120,7 @@ class Database:
 
     def _delays(self) -> Iterator[float]:
         """Before each further try of persist(). A connection of the caller's is not ours to repair."""
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + RETRY_SECONDS
         for failures in count(1):
             if not self.owned or time.monotonic() > end:
                 return

@@ -235,7 +235,7 @@ def _tail(text: str) -> str:
     return "\n".join(text.strip().splitlines()[-10:])
 
 
-# Places and accounts
+# Folders and accounts
 
 
 def _find_server(folder: Path) -> Server:

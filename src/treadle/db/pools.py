@@ -18,7 +18,7 @@ import psycopg
 from psycopg import AsyncConnection, Connection
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
 
-from treadle.db import patience
+from treadle.db import screen_limits
 from treadle.db.own_connection import OwnAsyncConnection, OwnConnection
 from treadle.db.reconnecting import Outage
 from treadle.db.url import described, hosts, patient, reason_of
@@ -199,7 +199,7 @@ class AsyncPool(_Shared, AsyncConnectionPool[OwnAsyncConnection]):
         super().__init__(connection_class=Logging, reconnect_failed=_aretry_connecting, **options)
 
     async def take(self) -> OwnAsyncConnection:
-        limits = patience.current()
+        limits = screen_limits.current()
         seconds = self._wait_seconds if limits is None else min(self._wait_seconds, limits.connection)
         try:
             connection = await self.getconn(seconds)

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from treadle.db.database import Database, DatabaseError
-from treadle.db.patience import on_screen
 from treadle.db.queries import metrics as metric_queries
 from treadle.db.queries.metrics import DatabaseMetrics, TypeTotals
 from treadle.db.query import Query
+from treadle.db.screen_limits import on_screen
 from treadle.operations.overview import count_jobs
 from treadle.operations.state import QueueState, state_queries
 from treadle.words.errors import TreadleError
@@ -138,12 +138,12 @@ def _jobs(state: QueueState) -> list[Metric]:
     estimated: dict[tuple[str, str], bool] = {}
     paused: dict[tuple[str, str], bool] = {}
     for lane in counted.lanes:
-        place = lane.queue, lane.job_type
-        depth[place] = depth.get(place, 0) + lane.depth
+        of = lane.queue, lane.job_type
+        depth[of] = depth.get(of, 0) + lane.depth
         due = 0.0 if lane.due_since is None else max(0.0, (state.at - lane.due_since).total_seconds())
-        age[place] = max(age.get(place, 0.0), due)
-        estimated[place] = estimated.get(place, False) or not lane.exact
-        paused[place] = paused.get(place, False) or lane.paused
+        age[of] = max(age.get(of, 0.0), due)
+        estimated[of] = estimated.get(of, False) or not lane.exact
+        paused[of] = paused.get(of, False) or lane.paused
     return [
         Metric(
             "treadle_jobs", "gauge", "Jobs by status.", [Sample({"status": name}, each.jobs) for name, each in totals]

@@ -80,8 +80,8 @@ class Viewer:
         for each in found:
             if each.id not in self._jobs:
                 self._types[each.job_type] += 1
-        places = {job_id: place for place, job_id in enumerate(self._ids or ())}
-        for each in sorted(found, key=lambda each: places.get(each.id, 0)):
+        order = {job_id: nth for nth, job_id in enumerate(self._ids or ())}
+        for each in sorted(found, key=lambda each: order.get(each.id, 0)):
             self._jobs[each.id] = each
             tail = f" {each.id.hex[-4:]}" if self._types[each.job_type] > 1 else ""
             self._labels[each.id] = printable(each.job_type) + tail

@@ -43,7 +43,7 @@ def events_app(app: Treadle) -> Starlette:
 
     async def all_events(request: Request) -> Response:
         after = _after(request)
-        event_queries.Place.read(after)
+        event_queries.Cursor.read(after)
         await app.database.arun(snapshot_queries.get_job_states([]))
         types, names = _list(request, "types"), _list(request, "names")
         return _stream(request, _all_frames(app, types, names, after))

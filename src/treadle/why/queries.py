@@ -147,7 +147,9 @@ def _row_lock(values: list[Any]) -> RowLock:
 
 def _limit(values: list[Any]) -> LimitUse:
     limit = LimitUse._make(values)
-    times = {name: _moment_or_none(getattr(limit, name)) for name in ("opens_at", "frees_at", "changed_at")}
+    times: dict[str, Any] = {
+        name: _moment_or_none(getattr(limit, name)) for name in ("opens_at", "frees_at", "changed_at")
+    }
     return limit._replace(**times)
 
 

@@ -10,7 +10,7 @@ from treadle.words.status import Status
 from treadle.words.stuck import StoppedChild, Stuck
 
 
-class Lane(NamedTuple):
+class Backlog(NamedTuple):
     """The pending jobs of one queue, type and priority."""
 
     queue: str
@@ -115,7 +115,7 @@ class Total(NamedTuple):
 class Overview(NamedTuple):
     at: datetime
     """By the database's clock."""
-    lanes: list[Lane]
+    lanes: list[Backlog]
     """The deepest first."""
     workers: list[WorkerRow]
     pauses: list[Pause]

@@ -282,7 +282,7 @@ class Supervisor:
             self._tasks.start(self._keeper.watch)
             self._tasks.start(self._keeper.watch_claims)
         worker.worker_id = worker_id
-        self._metrics.place = url, schema
+        self._metrics.database = url, schema
         self._worked = True
         self._keeper.add(worker_id, worker.slots)
         while self._recovered:

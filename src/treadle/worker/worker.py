@@ -379,7 +379,9 @@ class Worker:
         if here:
             yield Claimer(self, source, here, chosen.concurrency, prefetch=chosen.prefetch)
         if self._process_types:
-            yield Claimer(self, source, self._process_types, chosen.children, prefetch=chosen.prefetch, apart=True)
+            yield Claimer(
+                self, source, self._process_types, chosen.children, prefetch=chosen.prefetch, in_children=True
+            )
 
     def _parts(self) -> Iterator[Part]:
         """Everything that runs beside the claimers and the jobs."""

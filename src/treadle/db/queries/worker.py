@@ -256,9 +256,11 @@ class Unbegun(NamedTuple):
     """How long ago it was claimed."""
 
 
-def find_unbegun(worker_id: str, begun: Sequence[UUID], here: int, apart: int, seconds: float) -> Query[Unbegun | None]:
+def find_unbegun(
+    worker_id: str, begun: Sequence[UUID], here: int, in_children: int, seconds: float
+) -> Query[Unbegun | None]:
     """The oldest job that the worker claimed so many seconds ago and should have begun."""
-    params = {"worker_id": worker_id, "begun": list(begun), "here": here, "apart": apart, "seconds": seconds}
+    params = {"worker_id": worker_id, "begun": list(begun), "here": here, "apart": in_children, "seconds": seconds}
     return call("find_unbegun", params, lambda rows: Unbegun._make(rows[0]) if rows else None, columns="id, seconds")
 
 

@@ -13,7 +13,7 @@ from contextlib import nullcontext, suppress
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from treadle.db.database import DatabaseError
-from treadle.db.patience import on_screen
+from treadle.db.screen_limits import on_screen
 from treadle.text.log import log
 from treadle.words.errors import DatabaseUnreachable, TableLocked, TooSlow, TreadleError
 
