@@ -33,7 +33,7 @@ style: $(READY)     ## check style and import layers
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-cache
 
-bench: $(READY)     ## measure the queue on this machine, in a minute
+bench: $(READY)     ## measure the queue on this machine, in half a minute
 	@$(BIN)/treadle bench
 
 chaos: $(READY)     ## inject faults under load and check the guarantees; MINUTES=60, SEED=7, STORM="kills slow"

@@ -29,9 +29,9 @@ from treadle.db.migrations import migrate
 from treadle.db.queries import listing as listing_queries
 from treadle.operations.bulk import count
 from treadle.operations.overview import STEPS, overview
+from treadle.text.payload_condition import read_payload_condition
 from treadle.words.changes import Action
 from treadle.words.listing import JobFilter, Listing
-from treadle.words.payload_condition import PayloadCondition
 
 HERE = Path(__file__).parent
 LIMIT_MS = 150
@@ -50,7 +50,7 @@ FILTERS: dict[str, dict[str, Any]] = {
         "since": datetime.now(UTC) - timedelta(hours=3),
         "until": datetime.now(UTC) - timedelta(hours=2),
     },
-    "a payload value": {"where": PayloadCondition.read('data.nothing = "nowhere at all"')},
+    "a payload value": {"where": read_payload_condition('data.nothing = "nowhere at all"')},
 }
 PAGES = [
     *("/", "/?window=604800", "/workers", "/audit", "/health", "/metrics", "/errors", "/errors/1", "/workflows"),

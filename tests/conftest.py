@@ -50,7 +50,7 @@ from treadle import JobQueue, JobRow, Reason, Retries, Stored, Treadle, migrate
 from treadle.db import embedded
 from treadle.db.database import Database
 from treadle.db.embedded import embedded_url, leave
-from treadle.db.patience import Patience
+from treadle.db.screen_limits import TimeLimits
 
 if TYPE_CHECKING:
     # Django, SQLAlchemy and a web server take 0.5 s to import, so only the tests that need them import them.
@@ -155,9 +155,9 @@ def no_database_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 LIMITS: dict[str, Any] = {
     "treadle.db.database.READ_SECONDS": 60.0,
     "treadle.db.examination.SECONDS": 60.0,
-    "treadle.db.patience.ON_SCREEN": Patience(connection=60.0, answer=60.0, lock=60.0),
-    "treadle.db.queries.ids.PATIENCE": None,
-    "treadle.db.queries.listing.PATIENCE": None,
+    "treadle.db.screen_limits.ON_SCREEN": TimeLimits(connection=60.0, answer=60.0, lock=60.0),
+    "treadle.db.queries.ids.SEARCH_TIME": None,
+    "treadle.db.queries.listing.SEARCH_TIME": None,
     "treadle.operations.metrics.READ_SECONDS": 60.0,
     "treadle.operations.verdict.SECONDS": 60.0,
     "treadle.operations.verdict.STATEMENT_SECONDS": 60.0,

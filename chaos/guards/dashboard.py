@@ -100,7 +100,7 @@ MUTANTS = [
     Mutant(
         "no more jobs are changed than were confirmed",
         "src/treadle/operations/bulk.py",
-        "    ids = ids[: place.left]\n",
+        "    ids = ids[: cursor.left]\n",
         "",
         test("operations/bulk_changes", "test_no_more_jobs_are_changed_than_somebody_confirmed"),
     ),

@@ -56,7 +56,7 @@ MUTANTS = [
     Mutant(
         "a worker that does not answer a notification delays no job",
         f"{WORKER}/notifications.py",
-        "            self._check_soon(own == place + 1)\n",
+        "            self._check_soon(own == rank + 1)\n",
         "            pass\n",
         test("worker/herd", "test_a_worker_that_does_not_answer_delays_no_job"),
     ),

@@ -5,10 +5,10 @@ from chaos.guards.mutant import FUNCTIONS, Mutant, test
 MUTANTS = [
     Mutant(
         "a secret inside a value cannot be guessed",
-        "src/treadle/words/payload_condition.py",
+        "src/treadle/text/payload_condition.py",
         "    if masked(value) != value:\n",
         "    if False:\n",
-        test("words/payload_condition", "test_a_secret_cannot_be_guessed"),
+        test("text/payload_condition", "test_a_secret_cannot_be_guessed"),
     ),
     Mutant(
         "searches: viewers of the dashboard do not search payloads",
@@ -19,10 +19,10 @@ MUTANTS = [
     ),
     Mutant(
         "searches: masked values cannot be guessed by a payload condition",
-        "src/treadle/words/payload_condition.py",
+        "src/treadle/text/payload_condition.py",
         "if masked({name: 0}) != {name: 0}:",
         "if False:",
-        test("words/payload_condition", "test_a_secret_cannot_be_guessed"),
+        test("text/payload_condition", "test_a_secret_cannot_be_guessed"),
     ),
     *(
         Mutant(

@@ -159,8 +159,8 @@ MUTANTS = [
     Mutant(
         "prefetched jobs take no slots",
         "src/treadle/db/queries/overview.py",
-        "min(worker.holds - apart, worker.concurrency)",
-        "(worker.holds - apart)",
+        "min(worker.holds - in_children, worker.concurrency)",
+        "(worker.holds - in_children)",
         test(SHOWN, "test_prefetched_jobs_take_no_slots"),
     ),
     Mutant(

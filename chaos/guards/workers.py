@@ -5,7 +5,7 @@ from chaos.guards.mutant import FUNCTIONS, WORKER, Mutant, test
 MUTANTS = [
     Mutant(
         "logging that raises stops nothing",
-        "src/treadle/words/own_log.py",
+        "src/treadle/text/log.py",
         "        except Exception as error:\n",
         "        except ZeroDivisionError as error:\n",
         test("worker/logging", "test_logging_that_raises_stops_nothing"),

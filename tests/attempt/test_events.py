@@ -16,7 +16,7 @@ from treadle.db.queries import events as event_queries
 from treadle.db.query import Query
 from treadle.db.script import Request, iterate
 from treadle.watching import streams, watch
-from treadle.words.claim import Claim
+from treadle.words.job import Claim
 from treadle.words.record import OutgoingEvent
 from treadle.worker.worker import Worker
 

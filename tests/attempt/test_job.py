@@ -15,7 +15,7 @@ from treadle.attempt import attempt as attempt_module
 from treadle.attempt.attempt import Attempt, running_attempt, running_job_id
 from treadle.attempt.environment import Environment
 from treadle.attempt.job import job_of
-from treadle.words.claim import Claim
+from treadle.words.job import Claim
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = ("jobs", "progress", "events", "checkpoints", "exactly-once")

@@ -16,7 +16,7 @@ from treadle import Job, JobFailed, JobQueue, LogLine, Retries, Treadle
 from treadle.attempt import outbox
 from treadle.attempt.attempt import running_attempt
 from treadle.db.queries import logs as log_queries
-from treadle.words.claim import Claim
+from treadle.words.job import Claim
 from treadle.words.record import OutgoingLogLine
 from treadle.worker import recorder
 from treadle.worker.worker import Worker

@@ -16,7 +16,7 @@ from tests.support.workers import auntil, one, run
 from treadle import Backoff, InvalidArgument, InvalidPayload, Job, JobFailed, JobQueue, Retries, Treadle
 from treadle.db.queries import events as event_queries
 from treadle.db.query import Query
-from treadle.words.claim import Claim
+from treadle.words.job import Claim
 from treadle.words.record import OutgoingEvent
 from treadle.worker import recorder
 from treadle.worker.worker import Worker

@@ -37,14 +37,6 @@ def test_migrate_prints_sql(empty_url: str) -> None:
         (["migrate", "--no-such-option"], 2, "No such option"),
         (["no-such-command"], 2, "No such command"),
         (["bench", "--jobs", "1"], 2, "1 is not in the range"),
-        (["bench", "--types", "0"], 2, "0 is not in the range"),
-        (["bench", "--processes", "many"], 2, "'many' is not a valid integer range"),
-        (
-            ["bench", "--types", "10", "--lanes", "5"],
-            2,
-            "--lanes 5 is less than --types 10: each job type has at least",
-        ),
-        (["bench", "--jobs", "1000", "--lanes", "2000"], 2, "--jobs 1000 is less than --lanes 2000: each lane needs"),
         (["worker"], 2, "Missing argument 'APP'. Name your application, such as shop.jobs:app, here, in TREADLE_APP"),
     ],
 )

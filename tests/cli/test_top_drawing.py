@@ -17,10 +17,11 @@ from treadle.cli.top.actions import change_job, pause_or_resume
 from treadle.cli.top.columns import FAILED, JOBS, LANES, WORKERS, LaneNow, WorkerNow
 from treadle.cli.top.header import first_line, second_line, sparkline
 from treadle.cli.top.table import Table
+from treadle.text.stuck import GIL_HELD, OTHER_THREAD
 from treadle.words.changes import Action, ChangeResult, Pause
-from treadle.words.overview import Lane, Overview, Span, Total, WorkerRow
+from treadle.words.overview import Backlog, Overview, Span, Total, WorkerRow
 from treadle.words.snapshot import JobSnapshot
-from treadle.words.stuck import GIL_HELD, OTHER_THREAD, Stuck
+from treadle.words.stuck import Stuck
 
 NOW = datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
 
@@ -35,7 +36,7 @@ def snapshot(number: int, **changes: Any) -> JobSnapshot:
 
 
 def lane(job_type: str, depth: int, **changes: Any) -> LaneNow:
-    made = Lane("default", job_type, 100, depth, True, NOW - timedelta(seconds=5), None, False, True)
+    made = Backlog("default", job_type, 100, depth, True, NOW - timedelta(seconds=5), None, False, True)
     return LaneNow(made._replace(**changes), NOW)
 
 
@@ -169,7 +170,7 @@ def test_rows_keep_their_order_until_the_reader_sorts_them() -> None:
     table = Table(LANES, "lanes")
 
     def show(**depths: int) -> list[str]:
-        lanes = [Lane("default", name, 100, depth, True, None, None, False, True) for name, depth in depths.items()]
+        lanes = [Backlog("default", name, 100, depth, True, None, None, False, True) for name, depth in depths.items()]
         table.show([LaneNow(each, NOW) for each in lanes])
         return first_words(table)
 
@@ -188,7 +189,7 @@ def test_rows_keep_their_order_until_the_reader_sorts_them() -> None:
 
 def test_estimates_are_marked() -> None:
     table = Table(LANES, "lanes")
-    lane = Lane("default", "a", 100, 300_000, False, None, None, False, True, NOW)
+    lane = Backlog("default", "a", 100, 300_000, False, None, None, False, True, NOW)
 
     async def body(app: One, pilot: Any) -> None:
         table.show([LaneNow(lane, NOW)])

@@ -237,7 +237,7 @@ def test_a_query_is_bounded_over_many_priorities(
         queue.enqueue("a", priority=priority)
     monkeypatch.setattr(listing_queries, "EXAMINED_LIMIT", 10)
     assert page(database, None, 50, status="pending", worker_id="nobody").examined == 10
-    monkeypatch.setattr(listing_queries, "PATIENCE", timedelta(0))
+    monkeypatch.setattr(listing_queries, "SEARCH_TIME", timedelta(0))
     assert page(database, None, 5, status="pending", worker_id="nobody").examined == 1
     assert len(all_pages(database, 5, status="pending")) == 30
 
@@ -260,7 +260,7 @@ def test_a_query_stops_at_its_time_limit_but_makes_progress(
         for made in queue.enqueue_many(name, [{"n": n} for n in range(40)]):
             if status == "completed":
                 queue.complete(made)
-    monkeypatch.setattr(listing_queries, "PATIENCE", timedelta(0))
+    monkeypatch.setattr(listing_queries, "SEARCH_TIME", timedelta(0))
     got = page(database, None, 10, status=status, search="nothing")
     assert got.jobs == []
     assert got.examined is not None
@@ -280,7 +280,7 @@ def test_large_payloads_are_searched_in_small_numbers(
     for made in queue.enqueue_many("a", large):
         if status == "completed":
             queue.complete(made)
-    monkeypatch.setattr(listing_queries, "PATIENCE", timedelta(0))
+    monkeypatch.setattr(listing_queries, "SEARCH_TIME", timedelta(0))
     got = page(database, None, 50, status=status, search='"i": 1')
     assert got.examined is not None
     assert got.examined <= 10
@@ -398,7 +398,7 @@ def test_cursors_with_extreme_times_are_accepted(queue: JobQueue, database: Data
 @pytest.mark.parametrize("micros", [0, 1, 2**31, 86_399_999_999, 1_790_000_000_123_456, -1, -86_400_000_001])
 def test_the_numbers_of_a_cursor_fit_into_32_bits(connection: Connection[Any], micros: int, style: str) -> None:
     """PostgreSQL 14 reads the microseconds of an interval as 32 bits: from 00:35:48 UTC on, it refused the cursor."""
-    moment = listing_queries.Place("completed", None, str(micros), uuid.UUID(int=1)).moment
+    moment = listing_queries.Cursor("completed", None, str(micros), uuid.UUID(int=1)).moment
     assert moment is not None
     assert all(abs(int(number)) < 2**31 for number in re.findall(r"-?\d+", moment))
     connection.execute(f"set intervalstyle = {style}")

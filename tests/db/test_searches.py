@@ -12,6 +12,7 @@ from tests.support.buffers import buffers
 from treadle import InvalidArgument, JobQueue
 from treadle.db.database import Database
 from treadle.db.queries import listing as listing_queries
+from treadle.text.payload_condition import index_statement, read_payload_condition
 from treadle.words.listing import JobFilter, Listing
 from treadle.words.payload_condition import PayloadCondition
 
@@ -79,11 +80,11 @@ def found(database: Database, **filters: Any) -> set[int]:
 
 
 def condition(text: str) -> PayloadCondition:
-    return PayloadCondition.read(text)
+    return read_payload_condition(text)
 
 
 def create_index(connection: Connection[Any], text: str) -> None:
-    connection.execute(condition(text).index_statement("treadle").encode())
+    connection.execute(index_statement(condition(text), "treadle").encode())
 
 
 @pytest.mark.parametrize("status", STATUSES)
@@ -188,11 +189,11 @@ def test_any_name_can_be_in_a_path(
     queue: JobQueue, connection: Connection[Any], database: Database, name: str, indexed: bool
 ) -> None:
     where = PayloadCondition(("deep", name), "1")
-    assert PayloadCondition.read(str(where)) == where
+    assert read_payload_condition(str(where)) == where
     made = queue.enqueue("a", {"deep": {name: 1}})
     queue.enqueue("a", {"deep": {name: 2}, name: 1})
     if indexed:
-        connection.execute(where.index_statement("treadle").encode())
+        connection.execute(index_statement(where, "treadle").encode())
         assert database.read(listing_queries.has_payload_index(where.path))
     assert [job.id for job in page(database, where=where).jobs] == [made]
 

@@ -301,12 +301,12 @@ def test_a_count_stops_at_its_limit(
     assert count(app.database, JobFilter(status=status)) == Total(40, exact=False)
     set_limits(10, 1000)
     assert count(app.database, JobFilter(status=status)) == Total(100, exact=True)
-    monkeypatch.setattr(listing_queries, "PATIENCE", timedelta(0))
+    monkeypatch.setattr(listing_queries, "SEARCH_TIME", timedelta(0))
     set_limits(1000, 1000)
     assert app.database.run(listing_queries.count_matching_jobs(JobFilter(status=status))).examined < 100, (
         "one query is short, too"
     )
     assert count(app.database, JobFilter(status=status)) == Total(100, exact=True)
-    monkeypatch.setattr(listing_queries, "PATIENCE", None)
+    monkeypatch.setattr(listing_queries, "SEARCH_TIME", None)
     assert count(app.database, JobFilter(status=status, search="nothing")) == Total(0, exact=True)
     assert count(app.database, JobFilter(status=status, job_type="b")) == Total(50, exact=True)

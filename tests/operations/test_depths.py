@@ -19,7 +19,7 @@ from treadle.db.queries.snapshots import find_failed_jobs
 from treadle.db.query import Query
 from treadle.operations.metrics import metrics
 from treadle.operations.overview import STEPS, overview
-from treadle.words.overview import Lane, Total
+from treadle.words.overview import Backlog, Total
 
 pytestmark = pytest.mark.fresh_database
 
@@ -48,7 +48,7 @@ def count(connection: Connection[Any], times: int = 1) -> None:
         connection.execute("select count_depths(p_time => '1 minute')")
 
 
-def lane(app: Treadle, job_type: str) -> Lane:
+def lane(app: Treadle, job_type: str) -> Backlog:
     return next(each for each in overview(app.database).lanes if each.job_type == job_type)
 
 

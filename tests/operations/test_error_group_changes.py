@@ -116,7 +116,7 @@ def test_a_group_that_does_not_exist_is_refused(app: Treadle, wrong: Any) -> Non
 @pytest.mark.parametrize("cursor", ["", "x", "2026-01-01~x", "2026-01-01~0199b1c2-7a3e-7c51-9d4b-2f6a8e0c1d35", 7])
 def test_a_wrong_cursor_is_refused(cursor: Any) -> None:
     with pytest.raises(InvalidArgument, match="after must be the cursor of a page"):
-        queries.Place.read(cursor)
+        queries.Cursor.read(cursor)
 
 
 def test_only_retry_and_cancel_apply_to_a_group(app: Treadle) -> None:

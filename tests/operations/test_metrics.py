@@ -23,8 +23,7 @@ from treadle.contrib.prometheus import TreadleCollector
 from treadle.db.queries.metrics import find_totals, get_database_metrics
 from treadle.db.query import Query
 from treadle.operations import metrics as page
-from treadle.operations.metrics import MetricsPage, ametrics, metrics
-from treadle.words.metrics import exposition
+from treadle.operations.metrics import MetricsPage, ametrics, exposition, metrics
 
 ROOT = Path(__file__).parents[2]
 Values = dict[tuple[str, frozenset[tuple[str, str]]], float]

@@ -1,6 +1,5 @@
 """The public API, conventions that all source files follow, and the built package."""
 
-import ast
 import re
 import subprocess
 import sys
@@ -24,17 +23,6 @@ def test_the_public_names_are_those_in_all() -> None:
     assert treadle.events.JobStarted.__module__ == "treadle.words.events"
     with pytest.raises(AttributeError, match="module 'treadle' has no attribute 'nothing'"):
         treadle.nothing  # type: ignore[attr-defined]  # noqa: B018
-
-
-def test_type_checkers_see_the_same_public_names() -> None:
-    """Public names are imported lazily; type checkers read the imports under TYPE_CHECKING instead."""
-    guarded, _ = (each for each in ast.parse(Path(treadle.__file__).read_text()).body if isinstance(each, ast.If))
-    imports = [each for each in guarded.body if isinstance(each, ast.ImportFrom)]
-    assert all(alias.name == alias.asname for each in imports for alias in each.names), "not re-exported"
-    assert {
-        str(each.module).removeprefix("treadle."): " ".join(sorted(alias.name for alias in each.names))
-        for each in imports
-    } == treadle._HOMES
 
 
 def test_importing_the_package_neither_connects_nor_imports_extras() -> None:

@@ -13,7 +13,7 @@ from treadle.db.queries import logs as log_queries
 from treadle.db.queries import memory as memory_queries
 from treadle.db.queries import worker as worker_queries
 from treadle.db.query import Query
-from treadle.words.claim import Claim
+from treadle.words.job import Claim
 from treadle.words.record import OutgoingEvent, OutgoingLogLine
 
 WRITES: dict[str, Callable[[JobQueue, JobRow], object]] = {

@@ -21,7 +21,7 @@ from tests.support.apps import run
 from tests.support.stores import CONTENT, count_rows, large_file, sweep
 from treadle import InvalidArgument, Store, Stored, StoredDamaged, StoredNotFound, StoreMissing, Treadle
 from treadle.db.queries.stored import PART_SIZE
-from treadle.store import places
+from treadle.store import locations
 from treadle.store.storage import Storage
 
 
@@ -224,7 +224,7 @@ def test_files_left_by_a_crash_are_swept(
     for store in (Storage(app_with_place.database, Store(place, grace=0, limit="1GB")) for _ in range(2)):
         steps = store._write(CONTENT, None, None)
         stored_id = app_with_place.database.run(next(steps))
-        filesystem, path = places._located(place, stored_id)
+        filesystem, path = locations._located(place, stored_id)
         filesystem.makedirs(path.rpartition("/")[0], exist_ok=True)
         filesystem.pipe_file(f"{path}.part" if place.startswith("file") and not files(place) else path, b"half")
     assert len(files(place)) == 2
@@ -271,8 +271,8 @@ def test_a_file_is_synced_to_disk_before_its_row_is_complete(
 
 
 def test_only_filesystems_with_atomic_rename_use_it() -> None:
-    assert places._renames(LocalFileSystem())
-    assert not places._renames(MemoryFileSystem())
+    assert locations._renames(LocalFileSystem())
+    assert not locations._renames(MemoryFileSystem())
 
 
 def test_an_unknown_protocol_is_refused(url: str, connection: Connection[Any]) -> None:

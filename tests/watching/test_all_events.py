@@ -10,7 +10,7 @@ from tests.conftest import Connect
 from tests.support.workers import one
 from treadle import InvalidArgument, JobQueue, RecordedEvent, Treadle
 from treadle.db.queries import events as event_queries
-from treadle.words.claim import Claim
+from treadle.words.job import Claim
 from treadle.words.record import OutgoingEvent
 
 

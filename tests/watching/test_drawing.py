@@ -11,6 +11,7 @@ from rich.console import Console
 
 from treadle import Progress, Status
 from treadle.watching.bars import Bars
+from treadle.watching.states import describe_state
 from treadle.words import formatting
 from treadle.words.record import RecordedEvent
 from treadle.words.snapshot import JobSnapshot
@@ -68,7 +69,7 @@ def test_the_bars_fit_into_any_width() -> None:
     ],
 )
 def test_a_job_that_does_not_run_is_described(job: JobSnapshot, expected: str) -> None:
-    assert formatting.describe_state(job) == expected
+    assert describe_state(job) == expected
 
 
 @pytest.mark.parametrize(

@@ -17,12 +17,12 @@ from tests.support.hostile import HUGE, LIMIT, MARK, PLACE, SCHEDULE, STATUSES, 
 from treadle import JobQueue
 from treadle.doctor import Finding, Severity
 from treadle.operations.verdict import Verdict, VerdictReader
+from treadle.text.masking import masked
 from treadle.web.dashboard import errors, health
 from treadle.web.dashboard.pages.rendering import HEADERS
 from treadle.web.dashboard.routes import RouteSpec
 from treadle.web.dashboard.security.access import Role
 from treadle.web.dashboard.security.role_secrets import RoleSecrets
-from treadle.words.masking import masked
 
 # The attributes that contain a URL.
 _ADDRESSES = {"href", "src", "action", "formaction", "data", "poster", "ping", "background", "srcset", "xlink:href"}

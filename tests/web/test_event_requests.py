@@ -57,7 +57,7 @@ def test_invalid_requests_get_a_json_error(server: Server, job: JobRow) -> None:
 
 def test_an_error_of_the_database_ends_the_stream(app: Treadle) -> None:
     """A cursor that passes the checks but that PostgreSQL refuses must not be retried forever."""
-    place = event_queries.Place(number=2**40)
+    place = event_queries.Cursor(number=2**40)
     stream = Stream(app.database, app.watch, lambda: streams._all_events(None, None, place, True), [ANY], 1.0)
     with pytest.raises(DatabaseError, match="out of range"):
         next(iter(stream))

@@ -18,8 +18,7 @@ from treadle.web.dashboard.pages import slots as drawing
 from treadle.web.dashboard.pages.charts import panel
 from treadle.web.dashboard.pages.settings_of import settings_of
 from treadle.web.dashboard.pages.slots import draw_slots
-from treadle.words.marks import Mark
-from treadle.words.overview import Span, WorkerRow
+from treadle.words.overview import Mark, Span, WorkerRow
 
 
 def get(browser: Browser, path: str) -> str:

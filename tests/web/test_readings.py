@@ -8,8 +8,8 @@ import pytest
 from tests.support.web import first
 from tests.support.workers import auntil
 from treadle import Treadle
-from treadle.db import patience
-from treadle.db.patience import current
+from treadle.db import screen_limits
+from treadle.db.screen_limits import current
 from treadle.web.dashboard.pages.live import readings, shared
 from treadle.web.dashboard.pages.live.readings import Reading, Readings, Unavailable, summary_of
 from treadle.web.dashboard.pages.live.shared import SharedReads
@@ -166,7 +166,7 @@ def test_pages_that_wait_are_told_what_keeps_others_from_being_read(monkeypatch:
 
     asyncio.run(body())
     # Once the lock is known, a read waits less long for it.
-    assert limits[0] == patience.ON_SCREEN.read_lock
+    assert limits[0] == screen_limits.ON_SCREEN.read_lock
     assert limits[readings.MAX_READS] == readings.KNOWN_LOCK_SECONDS
 
 

@@ -10,11 +10,10 @@ from tests.support.dashboards import VIEWER, Browser, Site
 from treadle import JobQueue, Retries, Treadle
 from treadle.cli.stats import worker_row
 from treadle.cli.top.header import second_line
-from treadle.operations.metrics import metrics
+from treadle.operations.metrics import exposition, metrics
 from treadle.operations.overview import overview
 from treadle.web.dashboard.pages.workers import render_regions
 from treadle.web.dashboard.security.access import Role
-from treadle.words.metrics import exposition
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 
+from treadle.text.stuck import GIL_HELD, OTHER_THREAD
 from treadle.why import text
 from treadle.why.decide import decide
 from treadle.why.facts import Ahead, Facts, Failure, JobWorker, LimitUse, LiveWorker, RowLock
@@ -15,7 +16,7 @@ from treadle.why.reason import Reason
 from treadle.words.changes import Pause
 from treadle.words.formatting import printable
 from treadle.words.status import Status
-from treadle.words.stuck import GIL_HELD, OTHER_THREAD, StoppedChild, Stuck
+from treadle.words.stuck import StoppedChild, Stuck
 
 NOW = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
 ID = UUID("0199b1c2-7a3e-7c51-9d4b-2f6a8e0c1d35")

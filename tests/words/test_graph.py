@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 
 from tests.support.graphs import START, fan, graph, node, plain, tangle
+from treadle.operations.graph_groups import Item, Kind, items
 from treadle.words.graph import Node, critical_path, durations, layers, states, topological
-from treadle.words.graph_groups import Item, Kind, items
 
 
 def test_a_job_is_in_the_layer_after_the_last_of_those_that_it_waits_for() -> None:

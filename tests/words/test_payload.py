@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from treadle import InvalidPayload, JobQueue, Priority
-from treadle.words.payload import DEPTH_LIMIT, ERROR_LIMIT, clean_error, decode, encode
+from treadle.text.exceptions import ERROR_LIMIT, clean_error
+from treadle.words.payload import DEPTH_LIMIT, decode, encode
 
 text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=20)
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | text

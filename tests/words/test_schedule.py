@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from treadle.words.origin import Origin
+from treadle.words.job import Origin
 from treadle.words.schedule import DueSchedule, Plan, plan
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)

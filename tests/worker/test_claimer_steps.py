@@ -15,7 +15,7 @@ from treadle import JobQueue
 from treadle.db.query import Query
 from treadle.db.reconnecting import DatabaseUnavailable, ReconnectingConnection
 from treadle.jobs.listeners import Listeners
-from treadle.words.claim import Claim
+from treadle.words.job import Claim
 from treadle.worker import claimer as claimer_module
 from treadle.worker import decision, job_source, suspects
 from treadle.worker.claimer import STILL_RUNNING_SECONDS, Claimer
@@ -332,7 +332,7 @@ def test_a_job_for_a_child_process_is_claimed_only_if_there_is_one(url: str, que
     async def body() -> None:
         around = Around()
         around.free_children = 0
-        async with claiming(url, around, apart=True) as claimer:
+        async with claiming(url, around, in_children=True) as claimer:
             wait = await waits(claimer)
             assert wait == Wait(math.inf, Until.ROOM)
             waiting = asyncio.create_task(claimer.wait(wait))

@@ -12,7 +12,7 @@ from treadle import Treadle
 from treadle.db.queries import worker as worker_queries
 from treadle.db.query import Query
 from treadle.db.reconnecting import ReconnectingConnection
-from treadle.words.claim import Claim
+from treadle.words.job import Claim
 from treadle.worker import worker as worker_module
 from treadle.worker.worker import Worker
 

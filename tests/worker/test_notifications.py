@@ -90,9 +90,9 @@ def test_a_worker_knows_which_notification_it_answers(app: Treadle) -> None:
         for number in range(100):
             heard.received(f"jobs {number}")
             # The first in the order looks, and the second checks that it has.
-            assert heard.answered == (number if heard.peers.place(number) < 2 else 0)
+            assert heard.answered == (number if heard.peers.rank(number) < 2 else 0)
             heard.received(f"jobs {number} 1 {heard.peers.group}")
-            assert heard.answered == (number if heard.peers.place(number) < 3 else 0), "the first had no room"
+            assert heard.answered == (number if heard.peers.rank(number) < 3 else 0), "the first had no room"
         # All look, or a worker is full without a notification.
         for message in ("", f"jobs 7 all {heard.peers.group}", f"jobs -7 0 {heard.peers.group}"):
             heard.received("jobs 5")

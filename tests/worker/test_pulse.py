@@ -19,10 +19,10 @@ from tests.support.workers import auntil, one, run
 from treadle import Treadle
 from treadle.db.query import Query
 from treadle.db.reconnecting import DatabaseUnavailable
-from treadle.operations.metrics import metrics
+from treadle.operations.metrics import exposition, metrics
+from treadle.text.stuck import describe_stuck
 from treadle.why.explain import why
-from treadle.words.metrics import exposition
-from treadle.words.stuck import Stuck, describe_stuck
+from treadle.words.stuck import Stuck
 from treadle.worker import pulse, stacks
 from treadle.worker.job_slots import STACK_BYTES, EventLoop, JobSlots, State
 from treadle.worker.keeper import Keeper

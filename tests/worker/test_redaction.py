@@ -14,8 +14,8 @@ from tests.support.apps import run_jobs
 from tests.support.commands import run_in_process, run_treadle
 from tests.support.secret_app import CANARY, URL
 from treadle import JobQueue, Redaction, Retries, Treadle, events
-from treadle.words.log_redaction import RedactingFilter, redact_own_log
-from treadle.words.masking import MASK, masked, use_redaction
+from treadle.text.log_redaction import RedactingFilter, redact_own_log
+from treadle.text.masking import MASK, masked, use_redaction
 
 FAILING = [name for name in secret_app.app.job_types if name != "logs"]
 

@@ -20,11 +20,10 @@ from treadle.cli.stats import worker_row
 from treadle.cli.top.columns import WORKERS, WorkerNow
 from treadle.cli.top.header import second_line
 from treadle.doctor import Severity
-from treadle.operations.metrics import metrics
+from treadle.operations.metrics import exposition, metrics
 from treadle.operations.overview import overview
 from treadle.web import dashboard_app
 from treadle.why.explain import why
-from treadle.words.metrics import exposition
 
 pytestmark = [pytest.mark.own_database, pytest.mark.usefixtures("handlers_use_test_database")]
 

@@ -16,11 +16,10 @@ from treadle import JobQueue, Treadle
 from treadle.cli.stats import worker_row
 from treadle.db.reconnecting import ReconnectingConnection
 from treadle.doctor import Severity
-from treadle.operations.metrics import metrics
+from treadle.operations.metrics import exposition, metrics
 from treadle.operations.overview import overview
 from treadle.operations.verdict import VerdictReader
 from treadle.why.explain import why
-from treadle.words.metrics import exposition
 from treadle.worker import unbegun
 from treadle.worker.job_slots import JobSlots, State
 from treadle.worker.keeper import Keeper

@@ -27,6 +27,8 @@ from treadle.queue import JobQueue
 from treadle.settings import value_of
 from treadle.store.source import Source as Storable
 from treadle.store.storage import Storage
+from treadle.text.log_redaction import redact_own_log
+from treadle.text.masking import Redaction, use_redaction
 from treadle.watching.streams import Stream, all_events
 from treadle.watching.watch import Watch
 from treadle.words.connections import Connections, check_connections
@@ -34,8 +36,6 @@ from treadle.words.duration import Duration
 from treadle.words.errors import InvalidArgument
 from treadle.words.fairness import Fairness, check_fairness
 from treadle.words.limits import AnyLimit
-from treadle.words.log_redaction import redact_own_log
-from treadle.words.masking import Redaction, use_redaction
 from treadle.words.naming import text_within
 from treadle.words.options import known_options
 from treadle.words.payload import PAYLOAD_LIMIT

@@ -13,9 +13,8 @@ from treadle.attempt.memory import Memory
 from treadle.attempt.outbox import Outbox
 from treadle.attempt.progress import ProgressReport, ProgressTracker
 from treadle.attempt.transactions import Transactions
-from treadle.words.claim import Claim
 from treadle.words.errors import JobInterrupted
-from treadle.words.origin import Origin
+from treadle.words.job import Claim, Origin
 from treadle.words.outcome import Interrupt
 from treadle.words.record import OutgoingEvent, OutgoingLogLine
 

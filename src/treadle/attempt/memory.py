@@ -16,8 +16,8 @@ from treadle.attempt.environment import Environment
 from treadle.attempt.step_results import ADVICE, StepResult, decode_result
 from treadle.db.queries import memory as memory_queries
 from treadle.db.query import Query
-from treadle.words.claim import Claim
 from treadle.words.errors import StepsChanged
+from treadle.words.job import Claim
 from treadle.words.naming import text_within
 from treadle.words.payload import Json, encode
 

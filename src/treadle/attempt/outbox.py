@@ -12,10 +12,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
+from treadle.text.exceptions import clean_error
 from treadle.words.clock import now
 from treadle.words.errors import InvalidArgument
 from treadle.words.naming import text_within
-from treadle.words.payload import EVENT_LIMIT, Json, clean_error, encode
+from treadle.words.payload import EVENT_LIMIT, Json, encode
 from treadle.words.record import OutgoingEvent, OutgoingLogLine
 
 Record = TypeVar("Record", OutgoingEvent, OutgoingLogLine)

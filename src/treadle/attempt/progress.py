@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 
 from treadle.words.errors import InvalidArgument, shown
 from treadle.words.naming import text_within
-from treadle.words.progress import STAGE_LIMIT
+from treadle.words.snapshot import STAGE_LIMIT
 
 Item = TypeVar("Item")
 
@@ -27,7 +27,7 @@ class ProgressReport(NamedTuple):
 
     percent: int
     stage: str | None
-    pace: str | None  # JSON; see words/progress.py
+    pace: str | None  # JSON; see words/snapshot.py
 
 
 class _Count:

@@ -6,8 +6,8 @@ from typing import Any, get_type_hints
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
+from treadle.attempt.round_trip import Encoder, explained
 from treadle.words.errors import StepsChanged
-from treadle.words.round_trip import Encoder, explained
 
 ADVICE = (
     "every attempt of a job has to run the same steps in the same order: restore the old code, "

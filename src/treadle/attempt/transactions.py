@@ -14,8 +14,8 @@ from treadle.db.database import AsyncTransaction, Transaction
 from treadle.db.queries import memory as memory_queries
 from treadle.db.queries import stored as stored_queries
 from treadle.db.query import Query
-from treadle.words.claim import Claim
 from treadle.words.errors import InvalidArgument
+from treadle.words.job import Claim
 from treadle.words.stored import Noted
 
 _NOTHING = object()

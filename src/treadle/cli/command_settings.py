@@ -67,16 +67,16 @@ def in_files(command: click.Command, *path: str) -> Iterator[tuple[Option, Any, 
     for file in files():
         table = table_of(file, path)
         known = {name for name, option in options.items() if not option.shared}
-        place = f"{file.name}, {'.'.join(path)}"
+        where = f"{file.name}, {'.'.join(path)}"
         for key, value in table.items():
             name = key.replace("-", "_")
             if isinstance(value, dict) and name in inner:
                 continue
             if name in options.keys() - known:
-                raise InvalidArgument(f"{place}: {name} is a setting of all commands; move it out of the table")
+                raise InvalidArgument(f"{where}: {name} is a setting of all commands; move it out of the table")
             if name not in known:
-                raise unknown_key(place, name, known | inner)
-            yield options[name], _value(options[name], value, place), file
+                raise unknown_key(where, name, known | inner)
+            yield options[name], _value(options[name], value, where), file
         for name, option in options.items():
             if option.shared and name in file.settings:
                 yield option, _value(option, file.settings[name], file.name), file
@@ -122,20 +122,20 @@ def _path_of(context: click.Context) -> list[str]:
     return names
 
 
-def _value(option: Option, value: Any, place: str) -> Any:
+def _value(option: Option, value: Any, where: str) -> Any:
     """As it would be typed, so that it is checked in the same way."""
     parameter = option.parameter
     if isinstance(parameter, click.Option) and parameter.multiple:
         value = value if isinstance(value, list) else [value]
-        return [_text(option, each, place) for each in value]
+        return [_text(option, each, where) for each in value]
     if isinstance(value, list):  # --types a,b
-        return ",".join(_text(option, each, place) for each in value)
-    return _text(option, value, place)
+        return ",".join(_text(option, each, where) for each in value)
+    return _text(option, value, where)
 
 
-def _text(option: Option, value: Any, place: str) -> str:
+def _text(option: Option, value: Any, where: str) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if not isinstance(value, str | int | float):
-        raise InvalidArgument(f"{place}: {option.name} must be a string, a number or a list of them, got {value!r}")
+        raise InvalidArgument(f"{where}: {option.name} must be a string, a number or a list of them, got {value!r}")
     return str(value)

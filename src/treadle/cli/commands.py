@@ -142,7 +142,7 @@ def _show_exception(kind: type[BaseException], error: BaseException, trace: Trac
     if isinstance(error, KeyboardInterrupt):
         sys.__excepthook__(kind, error, trace)
         return
-    from treadle.words.tracebacks import format_traceback
+    from treadle.text.exceptions import format_traceback
 
     print(_masked(format_traceback(error)), end="", file=sys.stderr)
 
@@ -151,18 +151,18 @@ def _show_exception(kind: type[BaseException], error: BaseException, trace: Trac
 
 
 def _is_ctrl_c(error: BaseException) -> bool:
-    from treadle.words.ctrl_c import is_ctrl_c
+    from treadle.watching.ctrl_c import is_ctrl_c
 
     return is_ctrl_c(error)
 
 
 def _redact(record: logging.LogRecord) -> bool:
-    from treadle.words.log_redaction import RedactingFilter
+    from treadle.text.log_redaction import RedactingFilter
 
     return RedactingFilter().filter(record)
 
 
 def _masked(text: str) -> str:
-    from treadle.words.masking import masked
+    from treadle.text.masking import masked
 
     return masked(text)

@@ -10,9 +10,9 @@ from treadle import settings
 from treadle.cli.command_settings import Option, in_files, options_of
 from treadle.cli.options import as_json
 from treadle.cli.output import Column, print_json, say, screen, show_table
+from treadle.text.masking import masked
+from treadle.text.secrets import MASK
 from treadle.words.formatting import printable
-from treadle.words.masking import masked
-from treadle.words.secret_text import MASK
 
 COLUMNS = [Column("SETTING"), Column("VALUE", 20), Column("FROM")]
 DEFAULT = "default"

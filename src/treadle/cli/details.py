@@ -10,11 +10,12 @@ from rich.text import Text
 from treadle.cli.graph import show_graph
 from treadle.cli.output import COLOURS, counted, heading, status_text, write
 from treadle.operations.details import JobDetails
-from treadle.words.formatting import describe_state, facts, pace, printable, printable_lines, span
+from treadle.watching.states import describe_state
+from treadle.words.formatting import facts, pace, printable, printable_lines, span
 from treadle.words.graph import WORKFLOW, Graph
 from treadle.words.payload import Json
-from treadle.words.progress import Progress
 from treadle.words.record import RecordedEvent
+from treadle.words.snapshot import Progress
 from treadle.words.status import Status
 
 # Colours of transitions.

@@ -13,9 +13,9 @@ from treadle.cli.options import database_url, schema
 from treadle.cli.output import print_json
 from treadle.doctor import Finding, Severity, worst
 from treadle.doctor.examine import examine
+from treadle.text.masking import masked
 from treadle.words.errors import TreadleError
 from treadle.words.formatting import printable
-from treadle.words.masking import masked
 
 # 2 is the exit code for wrong arguments, as in every command.
 EXIT = {Severity.OK: 0, Severity.NOTE: 0, Severity.WARNING: 1, Severity.CRITICAL: 3}

@@ -17,12 +17,12 @@ from treadle.db.queries import error_groups as group_queries
 from treadle.db.queries.error_groups import GroupFilter
 from treadle.operations.bulk import Counts
 from treadle.operations.error_groups import STATUSES, GroupChange, count_jobs, get_details, get_groups
+from treadle.text.masking import masked
 from treadle.words.changes import Action, Change
 from treadle.words.duration import duration
 from treadle.words.error_group import ErrorGroup, GroupDetails, GroupJobs
 from treadle.words.formatting import age, count, printable, printable_lines
 from treadle.words.listing import JobFilter
-from treadle.words.masking import masked
 
 COLUMNS = [
     Column("ID", right=True),

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from treadle.cli.options import complete_job_types
+from treadle.text.payload_condition import read_payload_condition
 from treadle.words.errors import InvalidArgument
 from treadle.words.listing import BLOCKED, LATER, JobFilter
 from treadle.words.moment import moment
@@ -35,7 +36,7 @@ class Condition(click.ParamType[PayloadCondition]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> PayloadCondition:
         try:
-            return value if isinstance(value, PayloadCondition) else PayloadCondition.read(value)
+            return value if isinstance(value, PayloadCondition) else read_payload_condition(value)
         except InvalidArgument as error:
             self.fail(str(error), param, ctx)
 

@@ -17,9 +17,9 @@ from treadle.cli.filters import as_options, filter_from, filters
 from treadle.cli.options import as_json, database_url, opened, schema
 from treadle.cli.output import Column, counted, print_json, say, screen, show_table, status_text
 from treadle.db.queries.listing import estimate_jobs, find_jobs, is_whole_list, may_read_payloads
-from treadle.words.formatting import age, countdown, printable, searched, span
+from treadle.text.masking import masked
+from treadle.words.formatting import age, countdown, printable, span
 from treadle.words.listing import BLOCKED, JobFilter, JobSummary, Listing
-from treadle.words.masking import masked
 from treadle.words.status import Status
 
 COLUMNS = [Column("ID"), Column("STATUS"), Column("TYPE", 8), Column("AGE", right=True), Column("DETAILS", 8)]
@@ -125,7 +125,10 @@ class Search:
 
     def covered(self) -> str:
         """Searched 48,000 of about 200,000 jobs, back to 12 Nov 14:03."""
-        return searched(self._searched, self._total, self._reached)
+        number, total, reached = self._searched, self._total, self._reached
+        about = f" of about {total:,}" if total is not None and total > number else ""
+        back = "" if reached is None else f", back to {reached.astimezone():%d %b %H:%M}"
+        return f"Searched {number:,}{about} jobs{back}"
 
 
 def row(job: JobSummary, now: datetime) -> list[str | Text]:

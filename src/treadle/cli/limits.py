@@ -7,9 +7,9 @@ import click
 
 from treadle.cli.options import actor, as_json, database_url, opened, reason, schema
 from treadle.cli.output import Column, print_json, say, screen, show_table
+from treadle.text.masking import masked
 from treadle.words.formatting import count, printable
 from treadle.words.limit_status import LimitStatus, scope_in_words
-from treadle.words.masking import masked
 
 COLUMNS = [
     Column("NAME", 12),

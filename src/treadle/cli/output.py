@@ -15,7 +15,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from treadle.words.masking import masked
+from treadle.text.masking import masked
 from treadle.words.status import Status
 
 COLOURS = {

@@ -8,8 +8,8 @@ from treadle.app.treadle import Treadle
 from treadle.cli.options import as_json, database_url, opened, schema
 from treadle.cli.output import Column, print_json, say, screen, show_table
 from treadle.db.queries import operations as operation_queries
+from treadle.text.masking import masked
 from treadle.words.formatting import age, printable
-from treadle.words.masking import masked
 
 COLUMNS = [Column("TYPE", 10), Column("QUEUE", 10), Column("AGE"), Column("ACTOR", 10), Column("REASON", 10)]
 

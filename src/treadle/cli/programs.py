@@ -16,8 +16,8 @@ from treadle.app.load import load_app
 from treadle.cli.output import say
 from treadle.db.url import resolve
 from treadle.settings import without_settings
+from treadle.text.masking import masked
 from treadle.words.errors import TreadleError
-from treadle.words.masking import masked
 
 # Seconds after which a program that does not stop is killed. Longer than the grace period of its jobs.
 STOP_SECONDS = 40.0

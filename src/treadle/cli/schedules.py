@@ -12,9 +12,9 @@ from treadle.cli.enqueue import named_app, read_arguments
 from treadle.cli.options import actor, as_json, database_url, opened, reason, schema
 from treadle.cli.output import Column, print_json, say, screen, show_table
 from treadle.cli.why import show_reason
+from treadle.text.masking import masked
 from treadle.words.errors import TreadleError
 from treadle.words.formatting import age, printable
-from treadle.words.masking import masked
 from treadle.words.schedule import ScheduleRow
 from treadle.words.times import times_of
 from treadle.words.timetable import Timetable

@@ -12,9 +12,9 @@ from treadle.cli.options import as_json, database_url, opened, schema
 from treadle.cli.output import COLOURS, Column, heading, jsonable, print_json, screen, show_table, write
 from treadle.cli.place_stats import show_place
 from treadle.operations.overview import overview
+from treadle.text.stuck import describe_stopped, describe_stuck
 from treadle.words.formatting import age, countdown, estimated, printable, rate, span
-from treadle.words.overview import Lane, Overview, Span, Total, WorkerRow
-from treadle.words.stuck import describe_stopped, describe_stuck
+from treadle.words.overview import Backlog, Overview, Span, Total, WorkerRow
 
 MINUTES = (1, 15, 60)
 LANES = [
@@ -152,7 +152,7 @@ def number(total: Total) -> str:
     return estimated(f"{total.jobs:,}", total.exact, total.counted_at)
 
 
-def lane_row(lane: Lane, now: datetime) -> list[str | Text]:
+def lane_row(lane: Backlog, now: datetime) -> list[str | Text]:
     oldest = "" if lane.due_since is None else age((now - lane.due_since).total_seconds())
     notes = []
     if lane.paused:

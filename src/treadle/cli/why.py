@@ -8,11 +8,11 @@ from rich.text import Text
 
 from treadle.cli.options import as_json, database_url, job_ids, opened, schema
 from treadle.cli.output import print_json, screen, write
+from treadle.text.masking import masked
 from treadle.why.explain import why as reason_of
 from treadle.why.reason import Reason
 from treadle.why.text import utc
 from treadle.words.formatting import printable
-from treadle.words.masking import masked
 
 
 @click.command()

@@ -4,10 +4,10 @@ import asyncio
 
 from treadle.attempt.job import Job
 from treadle.jobs.policy import Policy
+from treadle.text.exceptions import without_our_frames
 from treadle.words.control import ControlException
 from treadle.words.errors import JobInterrupted
 from treadle.words.outcome import Interrupt
-from treadle.words.tracebacks import without_our_frames
 
 _STOPPED = (asyncio.CancelledError, JobInterrupted)
 

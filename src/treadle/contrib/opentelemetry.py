@@ -22,11 +22,10 @@ from treadle.contrib.child_processes import Flusher, in_child_process
 from treadle.contrib.failures import failure, interruption, is_last
 from treadle.contrib.trace_headers import BAGGAGE, add_context
 from treadle.jobs.middleware import EnqueueCall
+from treadle.text.exceptions import clean_error, format_traceback
 from treadle.words import events
 from treadle.words.control import Cancel, RateLimited, Retry, Snooze
 from treadle.words.headers import read_headers
-from treadle.words.payload import clean_error
-from treadle.words.tracebacks import format_traceback
 
 try:
     from opentelemetry import metrics, propagate, trace

@@ -24,8 +24,8 @@ from treadle.contrib.child_processes import in_child_process
 from treadle.contrib.failures import failure, is_last
 from treadle.contrib.trace_headers import add_context
 from treadle.jobs.middleware import EnqueueCall
+from treadle.text.masking import masked, redacted
 from treadle.words import events
-from treadle.words.masking import masked, redacted
 
 try:
     import sentry_sdk

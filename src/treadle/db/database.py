@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
+from itertools import count
 from types import FunctionType
 from typing import Any, TypeAlias
 
@@ -39,7 +40,7 @@ Transaction: TypeAlias = Connection[Any]
 AsyncTransaction: TypeAlias = AsyncConnection[Any]
 
 # How many seconds persist() retries when the connection breaks.
-PATIENCE = 30.0
+RETRY_SECONDS = 30.0
 # The default time limit of read() and read_together().
 READ_SECONDS = 3.0
 
@@ -97,31 +98,33 @@ class Database:
         return await self.transport.arun_together(queries)
 
     def persist(self, query: Query[Result]) -> Result:
-        """Run it, and again for up to PATIENCE seconds if the connection breaks. Only for idempotent queries."""
-        failures, end = 0, time.monotonic() + PATIENCE
+        """Run it, and again for up to RETRY_SECONDS seconds if the connection breaks. Only for idempotent queries."""
+        delays = self._delays()
         while True:
             try:
                 return self.run(query)
-            except REFUSED:
-                raise
-            except (*UNAVAILABLE, DatabaseUnreachable):
-                failures += 1
-                if not self.owned or time.monotonic() > end:
+            except (*UNAVAILABLE, DatabaseUnreachable) as error:
+                if isinstance(error, REFUSED) or (delay := next(delays, None)) is None:
                     raise
-                time.sleep(reconnect_delay(failures))
+                time.sleep(delay)
 
     async def apersist(self, query: Query[Result]) -> Result:
-        failures, end = 0, time.monotonic() + PATIENCE
+        delays = self._delays()
         while True:
             try:
                 return await self.arun(query)
-            except REFUSED:
-                raise
-            except (*UNAVAILABLE, DatabaseUnreachable):
-                failures += 1
-                if not self.owned or time.monotonic() > end:
+            except (*UNAVAILABLE, DatabaseUnreachable) as error:
+                if isinstance(error, REFUSED) or (delay := next(delays, None)) is None:
                     raise
-                await asyncio.sleep(reconnect_delay(failures))
+                await asyncio.sleep(delay)
+
+    def _delays(self) -> Iterator[float]:
+        """Before each further try of persist(). A connection of the caller's is not ours to repair."""
+        end = time.monotonic() + RETRY_SECONDS
+        for failures in count(1):
+            if not self.owned or time.monotonic() > end:
+                return
+            yield reconnect_delay(failures)
 
     def read(self, query: Query[Result], seconds: float | None = None) -> Result:
         """Run a query that only shows something: in a read-only transaction, cancelled after `seconds`.

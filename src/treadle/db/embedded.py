@@ -35,8 +35,8 @@ from urllib.parse import quote
 
 import psycopg
 
+from treadle.text.log import log as logger
 from treadle.words.errors import EmbeddedFailed, EmbeddedMissing
-from treadle.words.own_log import log as logger
 
 if sys.platform != "win32":
     import fcntl
@@ -235,7 +235,7 @@ def _tail(text: str) -> str:
     return "\n".join(text.strip().splitlines()[-10:])
 
 
-# Places and accounts
+# Folders and accounts
 
 
 def _find_server(folder: Path) -> Server:

@@ -15,7 +15,7 @@ import psycopg
 from psycopg import AsyncConnection, Connection, sql
 from psycopg.pq import TransactionStatus
 
-from treadle.db import patience
+from treadle.db import screen_limits
 from treadle.db.database import Database
 from treadle.db.own_connection import OwnAsyncConnection, OwnConnection, limited
 from treadle.db.query import Query, QueryFailed, Result
@@ -147,7 +147,7 @@ def _connect(database: Database, url: str) -> OwnConnection:
 
 
 def _connect_seconds(database: Database) -> int:
-    brief = patience.current()
+    brief = screen_limits.current()
     return math.ceil(database.limits.connect if brief is None else min(database.limits.connect, brief.connection))
 
 

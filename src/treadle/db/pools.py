@@ -10,22 +10,23 @@ import math
 import select
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import psycopg
 from psycopg import AsyncConnection, Connection
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
 
-from treadle.db import patience
+from treadle.db import screen_limits
 from treadle.db.own_connection import OwnAsyncConnection, OwnConnection
 from treadle.db.reconnecting import Outage
 from treadle.db.url import described, hosts, patient, reason_of
 from treadle.settings import chosen
+from treadle.text.log import log
 from treadle.words.connections import Connections
 from treadle.words.duration import duration
 from treadle.words.errors import InvalidArgument
-from treadle.words.own_log import log
 
 NAME = "treadle"
 # How much longer a caller waits if all connections are in use.
@@ -35,13 +36,6 @@ SETTINGS: dict[str, Any] = {"autocommit": True, "prepare_threshold": None, "appl
 # A pool doubles its delay after each failed attempt to connect: after an outage of a minute it would wait for another
 # minute (measured: 11 s after an outage of 20 s). So it gives up early, and starts again if a caller is waiting.
 RECONNECT_SECONDS = 2.0
-_OPTIONS: dict[str, Any] = {
-    "kwargs": SETTINGS,
-    "min_size": 1,
-    "open": False,
-    "name": NAME,
-    "reconnect_timeout": RECONNECT_SECONDS,
-}
 # Connections that break within this time are closed once, together.
 RENEW_SECONDS = 1.0
 
@@ -81,6 +75,15 @@ class ConnectionLog:
         self._outage = Outage()
         self.reason = ""
 
+    @contextmanager
+    def connecting(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            self.failed(error)
+            raise
+        self.succeeded()
+
     def failed(self, error: Exception) -> None:
         self.reason = reason_of(error, self._url)
         if self._outage.failed():
@@ -92,41 +95,66 @@ class ConnectionLog:
             log.warning("the database is back after %.1f seconds", seconds)
 
 
-class Pool(ConnectionPool[OwnConnection]):
-    def __init__(self, url: str, size: int, limits: Limits) -> None:
-        self._renewed = float("-inf")
-        self._taken: set[OwnConnection] = set()
-        self._wait_seconds = limits.connect * hosts(url)
-        self._connection_log = told = ConnectionLog(url)
+class _Shared:
+    """What the sync pool and the async one have in common: everything but the waiting."""
 
-        class Reporting(OwnConnection):
+    max_size: int
+    _check_alive: Any
+
+    def _prepare(self, url: str, size: int, limits: Limits) -> dict[str, Any]:
+        """Sets its own attributes, and returns the options of both pools."""
+        self._renewed = float("-inf")
+        self._taken = set[object]()
+        self._wait_seconds = limits.connect * hosts(url)
+        self._connection_log = ConnectionLog(url)
+        return {
+            "conninfo": patient(url, math.ceil(limits.connect)),
+            "kwargs": SETTINGS,
+            "min_size": 1,
+            "max_size": size,
+            "open": False,
+            "name": NAME,
+            "check": self._check_alive,
+            "reconnect_timeout": RECONNECT_SECONDS,
+        }
+
+    def _fail_unless_busy(self, error: PoolTimeout, seconds: float) -> None:
+        """Not if all connections are in use: then the server works, and it is worth waiting for longer."""
+        if len(self._taken) < self.max_size:
+            reason = self._connection_log.reason
+            raise PoolTimeout(f"none within {seconds:g} seconds" + (f": {reason}" if reason else "")) from error
+
+    def _busy(self, seconds: float) -> PoolBusy:
+        return PoolBusy(f"all {self.max_size} were in use for {seconds:g} seconds; you may need a larger pool_size")
+
+    def _is_to_be_renewed(self) -> bool:
+        now = time.monotonic()
+        if now - self._renewed <= RENEW_SECONDS:
+            return False
+        self._renewed = now
+        return True
+
+
+class Pool(_Shared, ConnectionPool[OwnConnection]):
+    def __init__(self, url: str, size: int, limits: Limits) -> None:
+        options = self._prepare(url, size, limits)
+        log_of_pool = self._connection_log
+
+        class Logging(OwnConnection):
             answer_seconds = limits.answer
 
             @classmethod
             def connect(cls, *arguments: Any, **options: Any) -> Any:
-                try:
-                    connection = super().connect(*arguments, **options)
-                except Exception as error:
-                    told.failed(error)
-                    raise
-                told.succeeded()
-                return connection
+                with log_of_pool.connecting():
+                    return super().connect(*arguments, **options)
 
-        super().__init__(
-            patient(url, math.ceil(limits.connect)),
-            max_size=size,
-            connection_class=Reporting,
-            check=self._check_alive,
-            reconnect_failed=_retry_connecting,
-            **_OPTIONS,
-        )
+        super().__init__(connection_class=Logging, reconnect_failed=_retry_connecting, **options)
 
     def take(self) -> OwnConnection:
         try:
             connection = self.getconn(self._wait_seconds)
         except PoolTimeout as error:
-            if len(self._taken) < self.max_size:
-                raise _no_connection(self._wait_seconds, self._connection_log.reason) from error
+            self._fail_unless_busy(error, self._wait_seconds)
             connection = self._take_busy()
         self._taken.add(connection)
         return connection
@@ -137,16 +165,14 @@ class Pool(ConnectionPool[OwnConnection]):
 
     def renew(self) -> None:
         """Close idle connections now, and the others when they are returned."""
-        if time.monotonic() - self._renewed > RENEW_SECONDS:
-            self._renewed = time.monotonic()
+        if self._is_to_be_renewed():
             self.drain()
 
     def _take_busy(self) -> OwnConnection:
-        """All connections are in use, so the server works: wait for longer."""
         try:
             return self.getconn(BUSY_SECONDS)
         except PoolTimeout as error:
-            raise _all_in_use(self.max_size, self._wait_seconds + BUSY_SECONDS) from error
+            raise self._busy(self._wait_seconds + BUSY_SECONDS) from error
 
     def _check_alive(self, connection: Connection[Any]) -> None:
         if _is_readable(connection.fileno()):
@@ -157,45 +183,30 @@ class Pool(ConnectionPool[OwnConnection]):
                 raise
 
 
-class AsyncPool(AsyncConnectionPool[OwnAsyncConnection]):
+class AsyncPool(_Shared, AsyncConnectionPool[OwnAsyncConnection]):
     def __init__(self, url: str, size: int, limits: Limits) -> None:
-        self._renewed = float("-inf")
-        self._taken: set[OwnAsyncConnection] = set()
-        self._wait_seconds = limits.connect * hosts(url)
-        self._connection_log = told = ConnectionLog(url)
+        options = self._prepare(url, size, limits)
+        log_of_pool = self._connection_log
 
-        class Reporting(OwnAsyncConnection):
+        class Logging(OwnAsyncConnection):
             answer_seconds = limits.answer
 
             @classmethod
             async def connect(cls, *arguments: Any, **options: Any) -> Any:
-                try:
-                    connection = await super().connect(*arguments, **options)
-                except Exception as error:
-                    told.failed(error)
-                    raise
-                told.succeeded()
-                return connection
+                with log_of_pool.connecting():
+                    return await super().connect(*arguments, **options)
 
-        super().__init__(
-            patient(url, math.ceil(limits.connect)),
-            max_size=size,
-            connection_class=Reporting,
-            check=self._check_alive,
-            reconnect_failed=_aretry_connecting,
-            **_OPTIONS,
-        )
+        super().__init__(connection_class=Logging, reconnect_failed=_aretry_connecting, **options)
 
     async def take(self) -> OwnAsyncConnection:
-        limits = patience.current()
+        limits = screen_limits.current()
         seconds = self._wait_seconds if limits is None else min(self._wait_seconds, limits.connection)
         try:
             connection = await self.getconn(seconds)
         except PoolTimeout as error:
-            if len(self._taken) < self.max_size:
-                raise _no_connection(seconds, self._connection_log.reason) from error
+            self._fail_unless_busy(error, seconds)
             if limits is not None:
-                raise _all_in_use(self.max_size, seconds) from error
+                raise self._busy(seconds) from error
             connection = await self._take_busy()
         self._taken.add(connection)
         return connection
@@ -218,15 +229,14 @@ class AsyncPool(AsyncConnectionPool[OwnAsyncConnection]):
             raise
 
     async def renew(self) -> None:
-        if time.monotonic() - self._renewed > RENEW_SECONDS:
-            self._renewed = time.monotonic()
+        if self._is_to_be_renewed():
             await self.drain()
 
     async def _take_busy(self) -> OwnAsyncConnection:
         try:
             return await self.getconn(BUSY_SECONDS)
         except PoolTimeout as error:
-            raise _all_in_use(self.max_size, self._wait_seconds + BUSY_SECONDS) from error
+            raise self._busy(self._wait_seconds + BUSY_SECONDS) from error
 
     async def _check_alive(self, connection: AsyncConnection[Any]) -> None:
         if _is_readable(connection.fileno()):
@@ -235,14 +245,6 @@ class AsyncPool(AsyncConnectionPool[OwnAsyncConnection]):
             except psycopg.Error:
                 await self.renew()
                 raise
-
-
-def _no_connection(seconds: float, reason: str) -> PoolTimeout:
-    return PoolTimeout(f"none within {seconds:g} seconds" + (f": {reason}" if reason else ""))
-
-
-def _all_in_use(size: int, seconds: float) -> PoolBusy:
-    return PoolBusy(f"all {size} were in use for {seconds:g} seconds; you may need a larger pool_size")
 
 
 def _is_ours(record: logging.LogRecord) -> bool:

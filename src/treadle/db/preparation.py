@@ -32,14 +32,14 @@ from treadle.db.query import in_schema, sql_names, sql_text
 from treadle.db.setup_connection import connect
 from treadle.db.table_locks import LONGEST_TIMEOUT, lock_sql, retried, settings_sql
 from treadle.db.url import parts_of
+from treadle.text.log import log
 from treadle.words.errors import DatabaseUnreachable, SchemaError
 from treadle.words.naming import schema_name
-from treadle.words.own_log import log
 
 BEFORE = ".before.sql"
 POLL_SECONDS = 0.5
 # After this time the log says what the build waits for.
-PATIENCE_SECONDS = 2.0
+LONG_SECONDS = 2.0
 
 COLUMN_EXISTS = """
 select
@@ -280,7 +280,7 @@ def _report_blockers(guard: Connection[Any], step: Index, statement: str, over: 
             blockers = guard.execute(BLOCKERS, [statement]).fetchall()
             now = time.monotonic()
             since = {pid: since.get(pid, now) for pid, _, _ in blockers}
-            late = [each for each in blockers if now - since[each[0]] >= PATIENCE_SECONDS and each[0] not in reported]
+            late = [each for each in blockers if now - since[each[0]] >= LONG_SECONDS and each[0] not in reported]
             reported.update(pid for pid, _, _ in late)
             if late:
                 names = ", ".join(_described(*each) for each in late)
@@ -321,7 +321,7 @@ class _Waiting:
         self._logged = False
 
     def go_on(self, details: str = "") -> None:
-        if not self._logged and time.monotonic() - self._began >= PATIENCE_SECONDS:
+        if not self._logged and time.monotonic() - self._began >= LONG_SECONDS:
             self._logged = True
             log.warning("%s", f"{self._message}: {details}" if details else self._message)
         time.sleep(POLL_SECONDS)

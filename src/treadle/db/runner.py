@@ -15,7 +15,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 from psycopg.types.datetime import TimestamptzLoader
 
-from treadle.db import patience
+from treadle.db import screen_limits
 from treadle.db.function_settings import PINNED_LOCALLY
 from treadle.db.own_connection import OwnAsyncConnection, OwnConnection, PreparedStatements, limited
 from treadle.db.query import Query, Result
@@ -96,12 +96,12 @@ def peek_together(
 async def apeek_together(
     connection: AsyncConnection[Any], queries: Sequence[Query[Result]], seconds: float, schema: str
 ) -> list[Result]:
-    """The same; sooner if the caller has less patience."""
-    limits, one_snapshot = patience.current(), _sees_one_snapshot(connection, queries)
+    """The same; sooner if the caller has shorter limits."""
+    limits, one_snapshot = screen_limits.current(), _sees_one_snapshot(connection, queries)
     with nullcontext() if limits is None else limited(connection, limits.answer):
         async with connection.transaction(force_rollback=True):
             lock_seconds = None if limits is None else limits.read_lock
-            await connection.execute(read_settings(patience.shortened(seconds), one_snapshot, lock_seconds))
+            await connection.execute(read_settings(screen_limits.shortened(seconds), one_snapshot, lock_seconds))
             return [await apeek(connection, query, schema) for query in queries]
 
 
@@ -139,7 +139,7 @@ async def arun_together(
     queries: Sequence[Query[Result]],
     schema: str,
     pinned: bool,
-    limits: patience.Patience | None,
+    limits: screen_limits.TimeLimits | None,
 ) -> list[Result]:
     """All of them or none. With `limits`, they fail rather than wait for a lock, and have then changed nothing."""
     several = needs_transaction(connection, queries)

@@ -14,7 +14,7 @@ from typing import Any, NoReturn, TypeAlias
 import psycopg
 from psycopg import AsyncConnection, Connection
 
-from treadle.db import patience
+from treadle.db import screen_limits
 from treadle.db.explaining import EXPLAINED, explain, in_time, locked_in_time
 from treadle.db.function_settings import PINNED_LOCALLY
 from treadle.db.own_connection import limited
@@ -123,7 +123,7 @@ class Driver(Transport):
                 return [run(connection, query, self.schema) for query in queries]
 
     async def arun_together(self, queries: Sequence[Query[Result]]) -> list[Result]:
-        brief = patience.current() if self.owned else None
+        brief = screen_limits.current() if self.owned else None
         with locked_in_time(brief is not None):
             async with self._aconnection() as connection:
                 return await arun_together(connection, queries, self.schema, self._pins(queries), brief)

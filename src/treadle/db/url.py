@@ -10,8 +10,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import Conninfo
 
 from treadle.settings import value_of
+from treadle.text.secrets import MASK
 from treadle.words.errors import InvalidArgument
-from treadle.words.secret_text import MASK
 
 CONNECT_SECONDS = 5
 INVALID = (
@@ -96,8 +96,8 @@ def described(url: str) -> str:
     # One port for all hosts, or one for each.
     ports = parts.get("port", "").split(",")
     ports = ports if len(ports) == len(hosts) else ports * len(hosts)
-    places = (f"{host}:{port}" if port else host for host, port in zip(hosts, ports, strict=False))
-    return f"{' or '.join(places)}/{parts.get('dbname', '')}".rstrip("/")
+    addresses = (f"{host}:{port}" if port else host for host, port in zip(hosts, ports, strict=False))
+    return f"{' or '.join(addresses)}/{parts.get('dbname', '')}".rstrip("/")
 
 
 def may_show_password(url: str) -> bool:

@@ -171,7 +171,7 @@ def examination_steps(schema_name: str, limits: Limits) -> Examination:
     # First, before anything waits for a lock.
     facts["table_blockers"] = yield from _table_blockers(context)
     is_blocked = worst(_apply(context, BLOCKED, facts)) is Severity.CRITICAL
-    patience = Impatient if is_blocked else _as_it_is
+    limited = Impatient if is_blocked else _as_it_is
     for name, query in server_queries().items():
         facts[name] = yield query
     before = time.time()
@@ -179,7 +179,7 @@ def examination_steps(schema_name: str, limits: Limits) -> Examination:
     facts["clock"] = clock if isinstance(clock, QueryFailed) else _offset(before, clock, time.time())
     facts["notifications"] = yield NotificationTest()
     exists = yield queries.has_migration_records()
-    facts["records"] = (yield patience(queries.get_migration_records())) if exists is True else exists or None
+    facts["records"] = (yield limited(queries.get_migration_records())) if exists is True else exists or None
     known = facts["server"]
     facts["expected"] = expected_schema(known.version if isinstance(known, Server) else 0, schema_name)
     of_version = _apply(context, VERSION, facts)
@@ -189,7 +189,7 @@ def examination_steps(schema_name: str, limits: Limits) -> Examination:
     ):
         checks += SCHEMA
         for name, query in schema_queries(limits).items():
-            facts[name] = yield patience(query)
+            facts[name] = yield limited(query)
         yield from _look_again(context, facts)
     if is_blocked:
         checks = tuple(check for check in checks if not _timed_out(check, facts))

@@ -15,10 +15,10 @@ from typing_extensions import TypeAliasType, TypedDict  # pydantic needs these b
 
 from treadle.attempt.attempt import Attempt
 from treadle.attempt.job import Job, job_of
+from treadle.attempt.round_trip import Encoder, first_problem
 from treadle.jobs.outputs import annotation_of, fits, outputs_of
 from treadle.words.errors import InvalidArgument, InvalidJob, InvalidPayload
 from treadle.words.payload import Encoded, Json, check_size
-from treadle.words.round_trip import Encoder, first_problem
 
 # NaN must not become null here; it is refused later, in an error with its path.
 _EXACT = ConfigDict(ser_json_inf_nan="constants")

@@ -9,6 +9,7 @@ from uuid import UUID
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
+from treadle.attempt.round_trip import explained
 from treadle.db.queries import jobs as job_queries
 from treadle.db.queries import logs as log_queries
 from treadle.db.queries import worker as worker_queries
@@ -20,9 +21,8 @@ from treadle.why.reason import Reason
 from treadle.words.duration import Duration, duration
 from treadle.words.errors import JobCancelled, JobFailed, UndecodableJob
 from treadle.words.job import JobError, JobRow
-from treadle.words.progress import Progress
 from treadle.words.record import LogLine, RecordedEvent
-from treadle.words.round_trip import explained
+from treadle.words.snapshot import Progress
 from treadle.words.status import Status
 
 if TYPE_CHECKING:

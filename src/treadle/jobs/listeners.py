@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from treadle.text.log import log
 from treadle.words.events import Event
-from treadle.words.own_log import log
 
 Kind = TypeVar("Kind", bound=Event)
 

@@ -44,15 +44,15 @@ def outputs_of(value: Any) -> list[Output]:
 def after_of(name: str, value: Any) -> list[After]:
     """What the job waits for, because of this argument."""
     found = []
-    for output, place in places_of(value):
+    for output, position in positions_of(value):
         if not isinstance(output.source, UUID):
             raise InvalidArgument(f"{name} is {output}, which is not enqueued yet: add this call to the workflow")
-        found.append(After(output.source, arguments=(name,), nth=place))
+        found.append(After(output.source, arguments=(name,), nth=position))
     return found
 
 
-def places_of(value: Any) -> list[tuple[Output, int | None]]:
-    """The outputs that an argument consists of, each with its place in a list."""
+def positions_of(value: Any) -> list[tuple[Output, int | None]]:
+    """The outputs that an argument consists of, each with its position in a list."""
     if isinstance(value, Output):
         return [(value, None)]
     return [(each, nth) for nth, each in enumerate(outputs_of(value))]

@@ -68,7 +68,7 @@ class Confirmed(NamedTuple):
     """How many there were: no more are changed. None: too many to count."""
 
 
-class Place(NamedTuple):
+class Cursor(NamedTuple):
     """Where the next chunk begins: in which list, and after which job."""
 
     began: int
@@ -81,8 +81,8 @@ class Place(NamedTuple):
     """How many jobs the search for the previous chunk examined, if it stopped at its limit; else None."""
 
     @classmethod
-    def read(cls, text: str, chosen: Sequence[str]) -> tuple["Place", UUID]:
-        """The place in a cursor, and the act that it continues."""
+    def read(cls, text: str, chosen: Sequence[str]) -> tuple["Cursor", UUID]:
+        """The cursor, and the act that it continues."""
         began, status, act, left, after = (*text.split("~", 4), "", "", "", "")[:5]
         if (
             not re.fullmatch("[0-9]{1,17}", began, re.ASCII)
@@ -110,7 +110,7 @@ class Order(NamedTuple):
     """It has been begun: by another chunk."""
 
 
-_Chunk: TypeAlias = Generator[Query[Any], Any, tuple[Counts, Place | None]]
+_Chunk: TypeAlias = Generator[Query[Any], Any, tuple[Counts, Cursor | None]]
 
 
 class Change:
@@ -140,9 +140,9 @@ class Change:
 
     def _script(self) -> Generator[Query[Any] | Counts, Any, None]:
         counts = Counts()
-        place: Place | None = yield from _first_place(self._lists, self.confirmed)
-        while place is not None:
-            chunk, place = yield from _chunk(self._filter, self._lists, self._order, place)
+        cursor: Cursor | None = yield from _first_cursor(self._lists, self.confirmed)
+        while cursor is not None:
+            chunk, cursor = yield from _chunk(self._filter, self._lists, self._order, cursor)
             counts = Counts._make(map(add, counts, chunk))
             yield counts
 
@@ -163,23 +163,23 @@ async def achange_chunk(
     Raises ActRepeated if the first chunk of `act` was changed before."""
     chosen = lists(action, job_filter)
     change_jobs(action, (), actor, reason, priority)
-    place = None
+    cursor = None
     if after is not None:
-        place, act = Place.read(after, chosen)
+        cursor, act = Cursor.read(after, chosen)
     order = Order(action, actor, reason, priority, act or uuid4(), after is not None)
-    counts, following = await adrive(_next_chunk(job_filter, chosen, order, place or confirmed), database.arun)
+    counts, following = await adrive(_next_chunk(job_filter, chosen, order, cursor or confirmed), database.arun)
     return counts, None if following is None else following.cursor(order.act)
 
 
-def _first_place(chosen: Sequence[str], confirmed: Confirmed) -> Generator[Query[Any], Any, Place]:
+def _first_cursor(chosen: Sequence[str], confirmed: Confirmed) -> Generator[Query[Any], Any, Cursor]:
     began: int = confirmed.at if confirmed.at is not None else (yield listing_queries.get_clock())
-    return Place(began, chosen[0], confirmed.jobs)
+    return Cursor(began, chosen[0], confirmed.jobs)
 
 
-def _next_chunk(job_filter: JobFilter, chosen: Sequence[str], order: Order, place: Place | Confirmed) -> _Chunk:
-    if isinstance(place, Confirmed):
-        place = yield from _first_place(chosen, place)
-    counts, following = yield from _chunk(job_filter, chosen, order, place)
+def _next_chunk(job_filter: JobFilter, chosen: Sequence[str], order: Order, cursor: Cursor | Confirmed) -> _Chunk:
+    if isinstance(cursor, Confirmed):
+        cursor = yield from _first_cursor(chosen, cursor)
+    counts, following = yield from _chunk(job_filter, chosen, order, cursor)
     # Skip empty lists at once, to save the caller round trips. A search that stopped at its limit took long enough.
     while following is not None and not counts.total and following.examined is None:
         counts, following = yield from _chunk(job_filter, chosen, order, following)
@@ -188,25 +188,25 @@ def _next_chunk(job_filter: JobFilter, chosen: Sequence[str], order: Order, plac
     return counts, following
 
 
-def _chunk(job_filter: JobFilter, chosen: Sequence[str], order: Order, place: Place) -> _Chunk:
-    after = place.after
-    if after is None and place.status in FINISHED:
+def _chunk(job_filter: JobFilter, chosen: Sequence[str], order: Order, cursor: Cursor) -> _Chunk:
+    after = cursor.after
+    if after is None and cursor.status in FINISHED:
         # Leave out jobs that finished since the change began: one may have been changed here and finished again.
-        after = listing_queries.cursor_at(Status(place.status), place.began)
-    page: Listing = yield listing_queries.find_jobs(job_filter._replace(status=place.status), after, CHUNK)
-    ids = [job.id for job in page.jobs if job.priority != order.priority and not _is_newer(job, place.began)]
-    ids = ids[: place.left]
+        after = listing_queries.cursor_at(Status(cursor.status), cursor.began)
+    page: Listing = yield listing_queries.find_jobs(job_filter._replace(status=cursor.status), after, CHUNK)
+    ids = [job.id for job in page.jobs if job.priority != order.priority and not _is_newer(job, cursor.began)]
+    ids = ids[: cursor.left]
     counts = Counts()
     if ids:
         done: list[ChangeResult] = yield change_jobs(order.action, ids, *order[1:])
         counts = counted(done)
-    left = None if place.left is None else place.left - len(ids)
+    left = None if cursor.left is None else cursor.left - len(ids)
     if left == 0:
         return counts, None
     if page.next is not None:
-        return counts, Place(place.began, place.status, left, page.next, page.examined)
-    following = chosen.index(place.status) + 1
-    return counts, Place(place.began, chosen[following], left) if following < len(chosen) else None
+        return counts, Cursor(cursor.began, cursor.status, left, page.next, page.examined)
+    following = chosen.index(cursor.status) + 1
+    return counts, Cursor(cursor.began, chosen[following], left) if following < len(chosen) else None
 
 
 def counted(done: Sequence[ChangeResult]) -> Counts:

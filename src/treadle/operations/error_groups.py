@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 from treadle.db.database import Database
 from treadle.db.queries import error_groups as group_queries
 from treadle.db.queries import listing as listing_queries
-from treadle.db.queries.error_groups import GroupFilter, Place
+from treadle.db.queries.error_groups import Cursor, GroupFilter
 from treadle.db.queries.operations import CHUNK, change_jobs
 from treadle.db.query import Query
 from treadle.db.script import adrive, aiterate, drive, iterate
@@ -26,7 +26,7 @@ JOBS = 20
 # The jobs that an action applies to: to cancel is for those that wait for another attempt.
 STATUSES: Mapping[Action, Status] = {Action.RETRY: Status.FAILED, Action.CANCEL: Status.PENDING}
 
-_Chunk: TypeAlias = Generator[Query[Any], Any, tuple[Counts, Place | None]]
+_Chunk: TypeAlias = Generator[Query[Any], Any, tuple[Counts, Cursor | None]]
 
 
 class Order(NamedTuple):
@@ -75,10 +75,10 @@ class GroupChange:
         return aiterate(self._script(), self._database.arun)
 
     def _script(self) -> Generator[Query[Any] | Counts, Any, None]:
-        place: Place | None = yield from _start(self._order)
+        cursor: Cursor | None = yield from _start(self._order)
         counts = Counts()
-        while place is not None:
-            chunk, place = yield from _chunk(self._order, place)
+        while cursor is not None:
+            chunk, cursor = yield from _chunk(self._order, cursor)
             counts = Counts._make(map(add, counts, chunk))
             yield counts
 
@@ -95,14 +95,14 @@ async def achange_chunk(
     """Change one chunk. Returns its counts and the cursor of the next chunk, or None if this was the last.
 
     Raises ActRepeated if the first chunk of `act` was changed before."""
-    place = None
+    cursor = None
     if after is not None:
         begun, _, rest = after.partition("~")
         if not re.fullmatch("[0-9a-f]{32}", begun):
             raise InvalidArgument(f"after must be the cursor that the previous chunk returned, got {shown(after)}")
-        act, place = UUID(begun), Place.read(rest)
+        act, cursor = UUID(begun), Cursor.read(rest)
     order = Order(group_id, action, actor, reason, act or uuid4(), after is not None).checked()
-    counts, following = await adrive(_next_chunk(order, place), database.arun)
+    counts, following = await adrive(_next_chunk(order, cursor), database.arun)
     return counts, None if following is None else f"{order.act.hex}~{following}"
 
 
@@ -124,21 +124,21 @@ def _details(group_id: int) -> Generator[Query[Any], Any, GroupDetails]:
     return GroupDetails(at, group, versions, example, failed, pending)
 
 
-def _start(order: Order) -> Generator[Query[Any], Any, Place]:
+def _start(order: Order) -> Generator[Query[Any], Any, Cursor]:
     """Before the failures that come from now on: a job may be retried here and fail again."""
     yield group_queries.get_group(order.group_id)
     began: int = yield listing_queries.get_clock()
-    return Place.before(datetime.fromtimestamp(0, UTC) + timedelta(microseconds=began))
+    return Cursor.before(datetime.fromtimestamp(0, UTC) + timedelta(microseconds=began))
 
 
-def _next_chunk(order: Order, place: Place | None) -> _Chunk:
-    if place is None:
-        place = yield from _start(order)
-    return (yield from _chunk(order, place))
+def _next_chunk(order: Order, cursor: Cursor | None) -> _Chunk:
+    if cursor is None:
+        cursor = yield from _start(order)
+    return (yield from _chunk(order, cursor))
 
 
-def _chunk(order: Order, place: Place) -> _Chunk:
-    page: GroupJobs = yield group_queries.find_jobs(order.group_id, STATUSES[order.action], place, CHUNK)
+def _chunk(order: Order, cursor: Cursor) -> _Chunk:
+    page: GroupJobs = yield group_queries.find_jobs(order.group_id, STATUSES[order.action], cursor, CHUNK)
     counts = Counts()
     if page.jobs:
         ids = [job.id for job in page.jobs]
@@ -146,17 +146,17 @@ def _chunk(order: Order, place: Place) -> _Chunk:
             order.action, ids, order.actor, order.reason, None, order.act, order.continues
         )
         counts = counted(done)
-    return counts, None if page.next is None else Place.read(page.next)
+    return counts, None if page.next is None else Cursor.read(page.next)
 
 
 def _count(group_id: int, status: Status) -> Generator[Query[Any], Any, Total]:
     found = looked = 0
-    place: Place | None = None
+    cursor: Cursor | None = None
     while True:
-        page: GroupJobs = yield group_queries.find_jobs(group_id, status, place, group_queries.LOOK)
+        page: GroupJobs = yield group_queries.find_jobs(group_id, status, cursor, group_queries.LOOK)
         found, looked = found + len(page.jobs), looked + page.looked
         if page.next is None:
             return Total(found, exact=True)
         if looked >= COUNT_LIMIT:
             return Total(found, exact=False)
-        place = Place.read(page.next)
+        cursor = Cursor.read(page.next)

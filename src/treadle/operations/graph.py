@@ -12,9 +12,9 @@ from treadle.db.queries.listing import may_read_payloads
 from treadle.db.queries.workflows import GraphRows, Neighbours
 from treadle.db.query import Query
 from treadle.db.script import adrive, drive
+from treadle.text.masking import masked
 from treadle.words.errors import JobNotFound
 from treadle.words.graph import WORKFLOW, Graph, Node
-from treadle.words.masking import masked
 from treadle.words.snapshot import JobSnapshot
 
 # Jobs outside of the workflow that are shown.

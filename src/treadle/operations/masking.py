@@ -1,7 +1,7 @@
 """Masks the secrets in the details of a job, for the command line, the API and the pages."""
 
 from treadle.operations.details import JobDetails
-from treadle.words.masking import masked
+from treadle.text.masking import masked
 
 
 def mask_details(details: JobDetails) -> JobDetails:

@@ -5,19 +5,57 @@ counters go on when workers are restarted.
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from treadle.db.database import Database, DatabaseError
-from treadle.db.patience import on_screen
 from treadle.db.queries import metrics as metric_queries
 from treadle.db.queries.metrics import DatabaseMetrics, TypeTotals
 from treadle.db.query import Query
+from treadle.db.screen_limits import on_screen
 from treadle.operations.overview import count_jobs
 from treadle.operations.state import QueueState, state_queries
 from treadle.words.errors import TreadleError
-from treadle.words.metrics import CONTENT_TYPE, Metric, Sample, exposition, histogram
 from treadle.words.overview import WorkerRow
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
+
+
+class Sample(NamedTuple):
+    labels: Mapping[str, str]
+    value: float
+    suffix: str = ""
+    """Of the name: `_bucket`, `_sum` or `_count` of a histogram."""
+
+
+class Metric(NamedTuple):
+    name: str
+    kind: str
+    """gauge, counter or histogram."""
+    help: str
+    samples: list[Sample]
+
+
+def histogram(labels: Mapping[str, str], bounds: Iterable[float], counts: Iterable[int], total: float) -> list[Sample]:
+    """The samples of a histogram. There is one count for each bound, and one for larger values."""
+    samples, sum_so_far = [], 0
+    for bound, count in zip([*(f"{each:g}" for each in bounds), "+Inf"], counts, strict=False):
+        sum_so_far += count
+        samples.append(Sample({**labels, "le": bound}, sum_so_far, "_bucket"))
+    return [*samples, Sample(labels, total, "_sum"), Sample(labels, sum_so_far, "_count")]
+
+
+def exposition(metrics: Iterable[Metric]) -> str:
+    lines = []
+    for metric in metrics:
+        lines += [f"# HELP {metric.name} {metric.help}", f"# TYPE {metric.name} {metric.kind}"]
+        for labels, value, suffix in metric.samples:
+            shown = ",".join(f'{name}="{text.translate(_ESCAPES)}"' for name, text in labels.items())
+            lines.append(f"{metric.name}{suffix}{{{shown}}} {value}" if shown else f"{metric.name}{suffix} {value}")
+    return "\n".join([*lines, ""])
+
 
 # Several scrapers, or one with a short interval, read the same numbers.
 CACHE_SECONDS = 2.5
@@ -100,12 +138,12 @@ def _jobs(state: QueueState) -> list[Metric]:
     estimated: dict[tuple[str, str], bool] = {}
     paused: dict[tuple[str, str], bool] = {}
     for lane in counted.lanes:
-        place = lane.queue, lane.job_type
-        depth[place] = depth.get(place, 0) + lane.depth
+        of = lane.queue, lane.job_type
+        depth[of] = depth.get(of, 0) + lane.depth
         due = 0.0 if lane.due_since is None else max(0.0, (state.at - lane.due_since).total_seconds())
-        age[place] = max(age.get(place, 0.0), due)
-        estimated[place] = estimated.get(place, False) or not lane.exact
-        paused[place] = paused.get(place, False) or lane.paused
+        age[of] = max(age.get(of, 0.0), due)
+        estimated[of] = estimated.get(of, False) or not lane.exact
+        paused[of] = paused.get(of, False) or lane.paused
     return [
         Metric(
             "treadle_jobs", "gauge", "Jobs by status.", [Sample({"status": name}, each.jobs) for name, each in totals]

@@ -10,7 +10,7 @@ from treadle.db.queries import snapshots as snapshot_queries
 from treadle.db.queries.overview import Chart, LaneDepth
 from treadle.db.query import Query
 from treadle.operations.state import QueueState, state_queries
-from treadle.words.overview import Lane, Overview, Total, WorkerRow
+from treadle.words.overview import Backlog, Overview, Total, WorkerRow
 from treadle.words.snapshot import JobSnapshot
 from treadle.words.status import Status
 
@@ -21,7 +21,7 @@ STEPS = {3600: 60, 21_600: 300, 86_400: 900, 604_800: 7200}
 class JobCounts(NamedTuple):
     """How many jobs there are."""
 
-    lanes: list[Lane]
+    lanes: list[Backlog]
     """Waiting jobs by queue, type and priority, most first."""
     totals: dict[Status, Total]
 
@@ -63,9 +63,9 @@ def _together(chart: Chart, running: list[JobSnapshot], *state: Any) -> Overview
     return make_overview(QueueState(*state), chart, running)
 
 
-def _lane(depth: LaneDepth, workers: Sequence[WorkerRow], now: datetime) -> Lane:
+def _lane(depth: LaneDepth, workers: Sequence[WorkerRow], now: datetime) -> Backlog:
     due = depth.due_first is not None and depth.due_first <= now
-    return Lane(
+    return Backlog(
         depth.queue,
         depth.job_type,
         depth.priority,

@@ -26,10 +26,10 @@ from treadle.doctor.rules.failures import LEAST_PAST, failure_severity, percent,
 from treadle.doctor.rules.lanes import claims_by_hand, pauses_lane, serves, unserved_lanes
 from treadle.doctor.rules.work import last_worker
 from treadle.doctor.work_facts import FailureRate
+from treadle.text.masking import masked
 from treadle.words.changes import Pause
 from treadle.words.errors import DatabaseUnreachable, TooSlow, TreadleError
 from treadle.words.formatting import printable, span
-from treadle.words.masking import masked
 
 # A read takes no longer, whatever happens.
 SECONDS = 2.0

@@ -18,16 +18,16 @@ from treadle.db.queries.enqueueing import EnqueueOptions
 from treadle.db.queries.jobs import AnyJob, ListFilters
 from treadle.db.query import Query
 from treadle.db.script import adrive, drive
+from treadle.text.log import log
+from treadle.text.log_redaction import redact_own_log
 from treadle.words.after import After, HasId, Waitable, combined, id_of, waits_for
 from treadle.words.changes import Pause
 from treadle.words.connections import Connections, check_connections
 from treadle.words.duration import Duration
 from treadle.words.errors import TreadleError
 from treadle.words.job import JobError, JobPage, JobRow
-from treadle.words.log_redaction import redact_own_log
 from treadle.words.naming import text_within, worker_name
 from treadle.words.options import Options, known_options
-from treadle.words.own_log import log
 from treadle.words.payload import PAYLOAD_LIMIT, Json
 from treadle.words.status import Status
 from treadle.words.unique import Enqueued

@@ -1,4 +1,4 @@
-"""Stores large content by reference: written and read in parts, in PostgreSQL or in a place outside of it.
+"""Stores large content by reference: written and read in parts, in PostgreSQL or in a location outside of it.
 
 Every part is a statement of its own, so that a long upload keeps no transaction open and works through any pooler. The
 content can be referred to after the last statement; what a crash leaves incomplete is swept.
@@ -18,7 +18,7 @@ from treadle.db.queries import stored as stored_queries
 from treadle.db.queries.stored import PART_SIZE
 from treadle.db.query import Query
 from treadle.db.script import adrive, drive
-from treadle.store.places import check_place, reading, settled_place, writing
+from treadle.store.locations import check_location, reading, settled_location, writing
 from treadle.store.source import Source, check_source, name_of, parts
 from treadle.words.duration import duration
 from treadle.words.errors import InvalidArgument, StoredDamaged, shown
@@ -27,16 +27,16 @@ from treadle.words.size import size
 from treadle.words.store import Store
 from treadle.words.stored import Stored
 
-# How often a long upload to a place outside of the database is touched, so that it is not swept.
+# How often a long upload to a location outside of the database is touched, so that it is not swept.
 TOUCH_SECONDS = 60.0
 
 
 class Storage:
-    """Writes and reads stored content, in the database or in the place that `store` names."""
+    """Writes and reads stored content, in the database or in the location that `store` names."""
 
     def __init__(self, database: Database, store: Store) -> None:
         self._database = database
-        self._place = None if store.url is None else check_place(store.url)
+        self._location = None if store.url is None else check_location(store.url)
         self.grace = duration(store.grace)
         self._limit = size(store.limit)
 
@@ -49,16 +49,16 @@ class Storage:
         return await adrive(self._write(source, name, job_id), self._database.arun, on_thread=True)
 
     def open(self, stored: Stored) -> io.BufferedReader:
-        place = self._database.run(stored_queries.get_stored(_checked(stored)))
-        if place is None:
+        location = self._database.run(stored_queries.get_stored(_checked(stored)))
+        if location is None:
             return _buffered(stored, lambda nth: self._database.run(stored_queries.get_part(stored, nth)))
-        file = reading(place, stored.id)
+        file = reading(location, stored.id)
         return _buffered(stored, lambda nth: _part_of(file, nth), file.close)
 
     async def aparts(self, stored: Stored) -> AsyncIterator[bytes]:
-        place = await self._database.arun(stored_queries.get_stored(_checked(stored)))
+        location = await self._database.arun(stored_queries.get_stored(_checked(stored)))
         check = Check(stored)
-        file = None if place is None else await asyncio.to_thread(reading, place, stored.id)
+        file = None if location is None else await asyncio.to_thread(reading, location, stored.id)
         try:
             for nth in range(-(-stored.size // PART_SIZE)):
                 if file is None:
@@ -75,11 +75,11 @@ class Storage:
     def _write(self, source: Source, name: str | None, job_id: UUID | None) -> Generator[Query[Any], Any, Stored]:
         check_source(source, self._limit)
         name = name_of(source) if name is None else text_within(name, 200, "name")
-        place = None if self._place is None else settled_place(self._place)
-        stored_id: UUID = yield stored_queries.create(name, place, job_id)
+        location = None if self._location is None else settled_location(self._location)
+        stored_id: UUID = yield stored_queries.create(name, location, job_id)
         digest, total, touched = hashlib.sha256(), 0, time.monotonic()
         try:
-            with nullcontext() if place is None else writing(place, stored_id) as file:
+            with nullcontext() if location is None else writing(location, stored_id) as file:
                 for nth, part in enumerate(parts(source, self._limit)):
                     digest.update(part)
                     total += len(part)

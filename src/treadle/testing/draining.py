@@ -25,9 +25,9 @@ from treadle.testing.calling_thread import CallingThread
 from treadle.testing.clock import Clock
 from treadle.testing.drained import Drained, Tally
 from treadle.words import events
-from treadle.words.claim import Claim
 from treadle.words.control import ControlException
 from treadle.words.errors import JobFailed, JobInterrupted
+from treadle.words.job import Claim
 from treadle.worker.completer import Completer
 from treadle.worker.executor import Executor
 from treadle.worker.job_slots import JobSlots

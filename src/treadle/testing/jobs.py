@@ -15,8 +15,8 @@ from treadle.attempt.job import Job
 from treadle.db.database import AsyncTransaction, Database, Source, Transaction
 from treadle.db.query import Query, Result, Rows, statement
 from treadle.jobs.function import JobFunction
-from treadle.words.claim import Claim
 from treadle.words.errors import InvalidArgument
+from treadle.words.job import Claim
 from treadle.words.naming import SCHEMA
 from treadle.words.outcome import Interrupt
 from treadle.words.payload import PAYLOAD_LIMIT, Json

@@ -13,7 +13,8 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from treadle.words.formatting import describe_state, facts, pace, printable
+from treadle.watching.states import describe_state
+from treadle.words.formatting import facts, pace, printable
 from treadle.words.record import RecordedEvent
 from treadle.words.snapshot import JobSnapshot, Snapshot
 from treadle.words.status import Status

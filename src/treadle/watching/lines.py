@@ -9,7 +9,8 @@ from uuid import UUID
 from rich.console import Console
 
 from treadle.watching.bars import label_of
-from treadle.words.formatting import describe_state, facts, pace, printable
+from treadle.watching.states import describe_state
+from treadle.words.formatting import facts, pace, printable
 from treadle.words.snapshot import JobSnapshot, Snapshot
 from treadle.words.status import Status
 

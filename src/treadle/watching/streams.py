@@ -208,8 +208,8 @@ def all_events(
     follow: bool,
 ) -> Stream[RecordedEvent]:
     """The events of all jobs, optionally of some job types and names, after a cursor."""
-    place = event_queries.Place.read(after)
-    return Stream(database, watch, lambda: _all_events(types, names, place, follow), [ANY], ALL_EVENTS_SECONDS)
+    cursor = event_queries.Cursor.read(after)
+    return Stream(database, watch, lambda: _all_events(types, names, cursor, follow), [ANY], ALL_EVENTS_SECONDS)
 
 
 def _job_events(job_id: UUID, position: event_queries.Position, follow: bool) -> Script[RecordedEvent]:
@@ -237,13 +237,13 @@ def _job_events(job_id: UUID, position: event_queries.Position, follow: bool) ->
 
 
 def _all_events(
-    types: Sequence[str] | None, names: Sequence[str] | None, place: event_queries.Place, follow: bool
+    types: Sequence[str] | None, names: Sequence[str] | None, cursor: event_queries.Cursor, follow: bool
 ) -> Script[RecordedEvent]:
     while True:
         if follow:
             yield Listen()
-        page: event_queries.Page = yield event_queries.find_all_events(place, types, names, BATCH)
-        place = page.reached
+        page: event_queries.Page = yield event_queries.find_all_events(cursor, types, names, BATCH)
+        cursor = page.reached
         yield from page.events
         if not page.full:
             if not follow:

@@ -12,15 +12,16 @@ from rich.text import Text
 from treadle.db.database import Database
 from treadle.db.queries import snapshots as snapshot_queries
 from treadle.db.query import Query
+from treadle.text.masking import masked
 from treadle.watching.bars import Bars
+from treadle.watching.ctrl_c import is_ctrl_c
 from treadle.watching.lines import Lines
 from treadle.watching.snapshots import RUNNING_LIMIT, snapshots
+from treadle.watching.states import describe_state
 from treadle.watching.streams import Stream
 from treadle.watching.watch import Watch
-from treadle.words.ctrl_c import is_ctrl_c
 from treadle.words.errors import JobNotFound
-from treadle.words.formatting import describe_state, printable
-from treadle.words.masking import masked
+from treadle.words.formatting import printable
 from treadle.words.snapshot import JobSnapshot, Snapshot
 from treadle.words.status import Status
 
@@ -79,8 +80,8 @@ class Viewer:
         for each in found:
             if each.id not in self._jobs:
                 self._types[each.job_type] += 1
-        places = {job_id: place for place, job_id in enumerate(self._ids or ())}
-        for each in sorted(found, key=lambda each: places.get(each.id, 0)):
+        order = {job_id: nth for nth, job_id in enumerate(self._ids or ())}
+        for each in sorted(found, key=lambda each: order.get(each.id, 0)):
             self._jobs[each.id] = each
             tail = f" {each.id.hex[-4:]}" if self._types[each.job_type] > 1 else ""
             self._labels[each.id] = printable(each.job_type) + tail

@@ -15,7 +15,7 @@ from uuid import UUID
 from treadle.db.database import Database
 from treadle.db.queries import snapshots as snapshot_queries
 from treadle.db.queries import worker as worker_queries
-from treadle.words.own_log import log
+from treadle.text.log import log
 
 POLL_SECONDS = 0.5
 LINGER_SECONDS = 5.0

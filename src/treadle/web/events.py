@@ -17,12 +17,12 @@ from treadle.db.database import DatabaseError
 from treadle.db.queries import events as event_queries
 from treadle.db.queries import snapshots as snapshot_queries
 from treadle.db.queries.jobs import job_id
+from treadle.text.log import log
+from treadle.text.masking import masked
 from treadle.watching.updates import job_updates
 from treadle.web.frames import end_frame, event_frame, progress_frame
 from treadle.web.stream import HEADERS, EventStream
 from treadle.words.errors import InvalidArgument, JobNotFound, TreadleError
-from treadle.words.masking import masked
-from treadle.words.own_log import log
 from treadle.words.record import RecordedEvent
 
 
@@ -43,7 +43,7 @@ def events_app(app: Treadle) -> Starlette:
 
     async def all_events(request: Request) -> Response:
         after = _after(request)
-        event_queries.Place.read(after)
+        event_queries.Cursor.read(after)
         await app.database.arun(snapshot_queries.get_job_states([]))
         types, names = _list(request, "types"), _list(request, "names")
         return _stream(request, _all_frames(app, types, names, after))

@@ -6,8 +6,8 @@ from typing import NamedTuple
 from uuid import UUID
 
 from treadle.words.changes import Pause
+from treadle.words.job import Origin
 from treadle.words.limit_status import LimitKind
-from treadle.words.origin import Origin
 from treadle.words.status import Status
 from treadle.words.stuck import StoppedChild, Stuck
 

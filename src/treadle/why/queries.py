@@ -1,9 +1,11 @@
 """The queries that return all facts about one job or one schedule."""
 
 import json
+from collections import namedtuple
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from treadle.db.queries.schedules import schedule_name
@@ -11,9 +13,28 @@ from treadle.db.query import Query, Rows, statement
 from treadle.why.facts import Ahead, Facts, Failure, JobWorker, LimitUse, LiveWorker, RowLock, ScheduleFacts
 from treadle.words.changes import Pause
 from treadle.words.errors import JobNotFound, UnknownSchedule
-from treadle.words.origin import Origin
+from treadle.words.job import Origin
 from treadle.words.status import Status
 from treadle.words.stuck import StoppedChild, Stuck
+
+Read = TypeVar("Read")
+
+# The columns of both queries, in their order. Most have the name of a fact.
+_JobColumns = namedtuple(
+    "_JobColumns",
+    "at id job_type queue priority status attempts max_attempts lease key blocked run_at worker_id claimed_at "
+    "started_at finished_at seen_at progress stage error "
+    "worker_lease lost_at is_registered host pid stuck_since stuck_kind stuck_job stuck_job_type stuck_stack "
+    "stopped_children running_beside failed_attempt failed_at failed_error failed_newest cancelled_by cancel_reason "
+    "pauses blocker earlier row_lock workers last_worker last_seen_at "
+    "ahead_in_lane ahead_same_priority ahead_higher_priority finished_attempts finished_within tick_age "
+    "null_columns schema origin limits waits waited_for unended is_open waits_for_signal",
+)
+_ScheduleColumns = namedtuple(
+    "_ScheduleColumns",
+    "at name job_type queue overlap in_code declared_at retired_at paused_at starts_at next_at ended last_at last_job "
+    "last_status error retry_at skipped paused_by pause_reason pauses workers last_worker last_seen_at",
+)
 
 
 def get_job_facts(job_id: UUID) -> Query[Facts]:
@@ -49,64 +70,63 @@ def _statement(name: str, subject: str) -> str:
 
 
 def _schedule_facts(row: tuple[Any, ...]) -> ScheduleFacts:
-    *columns, skipped, paused_by, pause_reason, pauses, workers, worker_id, seen_at = row
-    known = dict(zip(ScheduleFacts._fields, columns, strict=False))
-    status = known["last_status"]
+    found = _ScheduleColumns._make(row)
     return ScheduleFacts(
-        **known | {"last_status": None if status is None else Status(status)},
-        skipped=skipped or 0,
-        paused_by=paused_by,
-        pause_reason=pause_reason,
-        pauses=[_pause(each) for each in json.loads(pauses or "[]")],
-        workers=[_worker(each) for each in json.loads(workers or "[]")],
-        last_worker=None if worker_id is None else (worker_id, seen_at),
+        **_same(found, ScheduleFacts)
+        | {
+            "last_status": None if found.last_status is None else Status(found.last_status),
+            "skipped": found.skipped or 0,
+            "pauses": _each(_pause, found.pauses),
+            "workers": _each(_worker, found.workers),
+            "last_worker": None if found.last_worker is None else (found.last_worker, found.last_seen_at),
+        }
     )
 
 
 def _facts(row: tuple[Any, ...]) -> Facts:
-    job, rest = dict(zip(Facts._fields, row[:20], strict=False)), iter(row[20:])
-
-    def take(number: int) -> list[Any]:
-        return [next(rest) for _ in range(number)]
-
-    worker = JobWorker._make([*take(5), Stuck.read(take(5)), StoppedChild.read(*take(1))])
-    (running_beside,) = take(1)
-    failure = take(4)
-    cancelled = take(2)
-    pauses, blocker, earlier, row_lock, workers = take(5)
-    last_worker = take(2)
-    ahead = take(3)
-    finished_attempts, finished_within, tick_age = take(3)
-    null_columns, schema, origin, limits = take(4)
-    waits, waited_for, unended, is_open, waits_for_signal = take(5)
-    return Facts(
-        **job | {"status": Status(job["status"])},
-        worker=worker,
-        running_beside=running_beside or 0,
-        failure=None if failure[0] is None else Failure(*failure),
-        cancelled_by=cancelled[0],
-        cancel_reason=cancelled[1],
-        pauses=[_pause(each) for each in json.loads(pauses or "[]")],
-        blocker=blocker,
-        earlier=earlier or 0,
-        row_lock=None if row_lock is None else _row_lock(json.loads(row_lock)),
-        workers=[_worker(each) for each in json.loads(workers or "[]")],
-        last_worker=None if last_worker[0] is None else (last_worker[0], last_worker[1]),
-        ahead=Ahead() if ahead[0] is None else Ahead(*ahead),
-        finished_attempts=None if finished_attempts is None else int(finished_attempts),
-        finished_within=finished_within,
-        # The tick's clock is 0 until the first tick.
-        tick_age=None if tick_age > 1_000_000_000 else tick_age,
-        null_columns=null_columns,
-        schema=schema,
-        origin=None if origin is None else _origin(origin),
-        limits=[_limit(each) for each in json.loads(limits or "[]")],
-        waits=waits,
-        waited_for=waited_for,
-        others_waited_for=max(0, int(unended or 0) - 1),
-        is_open=is_open,
-        waits_for_signal=waits_for_signal,
+    found = _JobColumns._make(row)
+    stuck = (found.stuck_since, found.stuck_kind, found.stuck_job, found.stuck_job_type, found.stuck_stack)
+    worker = JobWorker(
+        found.worker_lease,
+        found.lost_at,
+        found.is_registered,
+        found.host,
+        found.pid,
+        Stuck.read(stuck),
+        StoppedChild.read(found.stopped_children),
     )
+    failure = Failure(found.failed_attempt, found.failed_at, found.failed_error, found.failed_newest)
+    ahead = Ahead(found.ahead_in_lane, found.ahead_same_priority, found.ahead_higher_priority)
+    return Facts(
+        **_same(found, Facts)
+        | {
+            "status": Status(found.status),
+            "worker": worker,
+            "running_beside": found.running_beside or 0,
+            "failure": None if found.failed_attempt is None else failure,
+            "pauses": _each(_pause, found.pauses),
+            "earlier": found.earlier or 0,
+            "row_lock": None if found.row_lock is None else _row_lock(json.loads(found.row_lock)),
+            "workers": _each(_worker, found.workers),
+            "last_worker": None if found.last_worker is None else (found.last_worker, found.last_seen_at),
+            "ahead": Ahead() if found.ahead_in_lane is None else ahead,
+            "finished_attempts": None if found.finished_attempts is None else int(found.finished_attempts),
+            # The tick's clock is 0 until the first tick.
+            "tick_age": None if found.tick_age > 1_000_000_000 else found.tick_age,
+            "origin": None if found.origin is None else _origin(found.origin),
+            "limits": _each(_limit, found.limits),
+            "others_waited_for": max(0, int(found.unended or 0) - 1),
+        }
+    )
+
+
+def _same(found: Any, kind: type[Any]) -> dict[str, Any]:
+    """The columns that have the name of a fact."""
+    return {name: value for name, value in found._asdict().items() if name in kind._fields}
+
+
+def _each(read: Callable[[list[Any]], Read], rows: str | None) -> list[Read]:
+    return [read(each) for each in json.loads(rows or "[]")]
 
 
 def _pause(values: list[Any]) -> Pause:
@@ -127,8 +147,10 @@ def _row_lock(values: list[Any]) -> RowLock:
 
 def _limit(values: list[Any]) -> LimitUse:
     limit = LimitUse._make(values)
-    opens_at, frees_at, changed_at = map(_moment_or_none, (values[11], values[12], values[16]))
-    return limit._replace(opens_at=opens_at, frees_at=frees_at, changed_at=changed_at)
+    times: dict[str, Any] = {
+        name: _moment_or_none(getattr(limit, name)) for name in ("opens_at", "frees_at", "changed_at")
+    }
+    return limit._replace(**times)
 
 
 def _origin(text: str) -> Origin | None:

@@ -23,7 +23,7 @@ class After(NamedTuple):
     arguments: tuple[str, ...] = ()
     """The arguments that get its result."""
     nth: int | None = None
-    """The arguments are lists, and this is the place of the result in them."""
+    """The arguments are lists, and this is the position of the result in them."""
     if_failed: bool = False
     """It must fail, be cancelled or be deleted."""
 

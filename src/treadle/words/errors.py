@@ -221,9 +221,9 @@ class StoredDamaged(TreadleError):
 class StoreMissing(TreadleError):
     """Storage outside of PostgreSQL needs a library that is not installed."""
 
-    def __init__(self, place: str, error: object) -> None:
+    def __init__(self, location: str, error: object) -> None:
         super().__init__(
-            f'store {place!r} needs a library that is not installed ({error}); run: pip install "treadle[store]"'
+            f'store {location!r} needs a library that is not installed ({error}); run: pip install "treadle[store]"'
         )
 
 

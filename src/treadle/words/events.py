@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 from uuid import UUID
 
-from treadle.words.claim import Claim
+from treadle.words.job import Claim
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,10 @@ import json
 import math
 import unicodedata
 from collections.abc import Mapping
-from datetime import datetime
 from uuid import UUID
 
 from treadle.words.json import Json
-from treadle.words.progress import Progress
-from treadle.words.snapshot import JobSnapshot
-from treadle.words.status import Status
+from treadle.words.snapshot import Progress
 
 # Surrogates, control characters, and format characters such as those that reverse the direction of the text.
 _UNPRINTABLE = {"Cc", "Cs", "Cf"}
@@ -58,13 +55,6 @@ def span(seconds: float) -> str:
 def short_id(job_id: UUID) -> str:
     """The last 8 digits. The first ones encode the time, so jobs enqueued together share them."""
     return job_id.hex[-8:]
-
-
-def searched(number: int, total: int | None, reached: datetime | None) -> str:
-    """Searched 48,000 of about 200,000 jobs, back to 12 Nov 14:03."""
-    about = f" of about {total:,}" if total is not None and total > number else ""
-    back = "" if reached is None else f", back to {reached.astimezone():%d %b %H:%M}"
-    return f"Searched {number:,}{about} jobs{back}"
 
 
 def countdown(seconds: float) -> str:
@@ -116,31 +106,6 @@ def pace(progress: Progress) -> list[str]:
     if progress.left:
         parts.append(f"{countdown(progress.left)} left")
     return parts
-
-
-def describe_state(job: JobSnapshot) -> str:
-    """The state of a job that is not running."""
-    because = f": {printable(job.error)}" if job.error else ""
-    took = "" if job.seconds is None else f" in {span(job.seconds)}"
-    match job.status:
-        case Status.COMPLETED:
-            return f"completed{took}" + (f", on attempt {job.attempts}" if job.attempts > 1 else "")
-        case Status.FAILED:
-            return f"failed on attempt {job.attempts} of {job.max_attempts}{because}"
-        case Status.CANCELLED:
-            return f"cancelled{because}"
-        case Status.CLAIMED:
-            return "about to start"
-        case Status.PENDING:
-            due = (job.run_at - job.at).total_seconds()
-            if because:
-                return f"retries {f'in {countdown(due)}' if due > 0 else 'now'}{because}"
-            if due > 0:
-                return f"due in {countdown(due)}"
-            if job.may_be_blocked:
-                return printable(job.progress.stage) if job.progress.stage else "waiting for other jobs"
-            return "waiting for a worker"
-    return job.status
 
 
 def facts(data: Mapping[str, Json]) -> str:

@@ -1,6 +1,7 @@
-"""Jobs, and their failed attempts, as rows of the database."""
+"""Jobs as rows of the database, as workers claim them, and their failed attempts."""
 
-from datetime import datetime
+import json
+from datetime import UTC, datetime
 from typing import NamedTuple
 from uuid import UUID
 
@@ -60,3 +61,40 @@ class JobPage(NamedTuple):
 
     jobs: list[JobRow]
     next: UUID | None
+
+
+class Claim(NamedTuple):
+    id: UUID
+    lease: int
+    job_type: str
+    data: str
+    attempts: int
+    max_attempts: int
+    crashes: int
+    queue: str
+    priority: int
+    key: str | None
+    checkpoint: str | None
+    created: float  # seconds since 1970: a time with its zone takes ten times as long to read
+    origin: str | None = None
+    """Where the job comes from, if a schedule enqueued it: JSON, see words/job.py."""
+    headers: str | None = None
+    """JSON."""
+
+
+class Origin(NamedTuple):
+    schedule: str
+    scheduled_for: datetime
+    before: datetime | None
+    """The time for which the schedule enqueued the job before this one."""
+
+    @classmethod
+    def read(cls, text: str) -> "Origin":
+        """From the column `origin`, which enqueue_schedule() writes."""
+        found = json.loads(text)
+        before = found["before"]
+        return cls(found["schedule"], _moment(found["for"]), None if before is None else _moment(before))
+
+
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text).astimezone(UTC)

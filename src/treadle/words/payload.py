@@ -4,7 +4,7 @@ They are checked before any SQL, so that a bad value never aborts the caller's t
 NaN and no NUL character, UTF-8 has no lone surrogates, and Python does not parse integers of more than 4,300 digits.
 JSON has no tuples, sets or keys that are not strings, and does not know subclasses: an IntEnum would come back as an
 int. Without the check, such a value would change or fail later, far from where it was made. Values that have an
-annotation are encoded by it: see round_trip.py.
+annotation are encoded by it: see attempt/round_trip.py.
 """
 
 import math
@@ -16,7 +16,6 @@ from pydantic_core import from_json, to_json
 
 from treadle.words.errors import InvalidPayload, UndecodableJob
 from treadle.words.json import Json as Json
-from treadle.words.masking import redacted
 
 PAYLOAD_LIMIT = 256 * 1024
 EVENT_LIMIT = 64 * 1024
@@ -24,8 +23,6 @@ DEPTH_LIMIT = 100
 # Python's default limit for parsing an integer (sys.set_int_max_str_digits), and a bit length that is always below it.
 DIGITS_LIMIT = 4300
 _SAFE_BITS = 14_000
-
-ERROR_LIMIT = 16 * 1024
 
 _STORE_IT = "put the large part into app.store(…) and send the reference that it returns, or raise payload_limit"
 
@@ -75,30 +72,6 @@ def decode(text: str) -> Json:
         return from_json(text)
     except ValueError as error:
         raise UndecodableJob(f"the payload cannot be decoded: {error}") from error
-
-
-def clean_error(error: object, limit: int = ERROR_LIMIT) -> str:
-    """A text that can always be stored, with secrets masked: recording a failure must never itself fail."""
-    try:
-        text = str(error)
-        if isinstance(error, BaseException):
-            text = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    except Exception:  # an exception whose __str__ raises still has a class
-        text = f"{type(error).__name__} (its message could not be read)"
-    # Masked before it is shortened, because half a secret would not be recognised. But a message of 100 MB must not be
-    # read as a whole, so that it is first shortened to twice the limit.
-    size = len(text)
-    begin, end = (text, "") if size <= 2 * limit else (text[:limit], text[-limit:])
-    begin, end = _storable(begin), _storable(end)
-    if size <= 2 * limit and len(begin) <= limit:
-        return begin
-    half = limit // 2
-    left_out = max(size, len(begin)) - 2 * half
-    return f"{begin[:half]}\n… {left_out:,} characters left out …\n{(end or begin)[-half:]}"
-
-
-def _storable(text: str) -> str:
-    return redacted(text.encode("utf-8", "backslashreplace").decode().replace("\x00", "\\x00"))
 
 
 class Refused(Exception):

@@ -4,9 +4,22 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from treadle.words.progress import Progress
 from treadle.words.record import RecordedEvent
 from treadle.words.status import Status
+
+STAGE_LIMIT = 100
+
+
+class Progress(NamedTuple):
+    percent: int
+    stage: str | None
+    done: int | None = None
+    """How many items were counted by job.track, and of how many."""
+    total: int | None = None
+    rate: float | None = None
+    """Items per second."""
+    left: float | None = None
+    """Seconds until all items are done, at this rate."""
 
 
 class JobSnapshot(NamedTuple):

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from treadle.db.queries import worker as worker_queries
 from treadle.db.reconnecting import ReconnectingConnection
-from treadle.words.claim import Claim
+from treadle.words.job import Claim
 from treadle.words.outcome import Interrupt
 from treadle.worker.claimer import Claimer
 from treadle.worker.running_jobs import RunningJobs

@@ -26,10 +26,10 @@ from treadle.attempt.attempt import Attempt, running_attempt, running_job_fields
 from treadle.attempt.job import job_of
 from treadle.jobs.function import JobFunction
 from treadle.jobs.load import load
-from treadle.words.claim import Claim
+from treadle.text.exceptions import clean_error
 from treadle.words.errors import DatabaseUnreachable
+from treadle.words.job import Claim
 from treadle.words.outcome import Ending, Interrupt, Outcome
-from treadle.words.payload import clean_error
 from treadle.worker import log_format
 from treadle.worker.log_capture import Capture
 from treadle.worker.outcomes import raised, returned

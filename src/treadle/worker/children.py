@@ -23,10 +23,10 @@ from typing import Any
 from treadle.attempt.progress import ProgressReport
 from treadle.jobs.load import spec_of
 from treadle.jobs.workload import Workload
+from treadle.text.exceptions import clean_error
+from treadle.text.log import log
 from treadle.words.errors import DatabaseUnreachable
 from treadle.words.outcome import Ending, Interrupt, Outcome
-from treadle.words.own_log import log
-from treadle.words.payload import clean_error
 from treadle.words.record import OutgoingEvent, OutgoingLogLine
 from treadle.worker import child_program, log_format
 from treadle.worker.exit_codes import died

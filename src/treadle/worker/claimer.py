@@ -13,7 +13,7 @@ from typing import Protocol
 from uuid import UUID
 
 from treadle.db.reconnecting import DatabaseUnavailable, reconnect_delay
-from treadle.words.claim import Claim
+from treadle.words.job import Claim
 from treadle.worker import decision
 from treadle.worker.decision import Action, Check, GiveBack, State, Told, Until, Wait, decide
 from treadle.worker.job_source import JobSource
@@ -81,13 +81,13 @@ class Claimer:
         types: Sequence[str],
         limit: int,
         *,
-        apart: bool = False,
+        in_children: bool = False,
         prefetch: int | None = None,
     ) -> None:
-        """`apart`: all jobs of this claimer run in child processes. Suspects do in any case. Such a job is started only
-        if there is a free child process."""
+        """`in_children`: all jobs of this claimer run in child processes. Suspects do in any case. Such a job is
+        started only if there is a free child process."""
         self.types = list(types)
-        self.apart = apart
+        self.in_children = in_children
         self._host = host
         self._source = source
         self._limit = limit
@@ -280,7 +280,7 @@ class Claimer:
         if self.running < self._limit:
             if self.suspects.waiting and self._host.free_children > 0:
                 return self.suspects.waiting
-            if self.ready and not (self.apart and self._host.free_children < 1):
+            if self.ready and not (self.in_children and self._host.free_children < 1):
                 return self.ready
         return None
 
@@ -290,7 +290,7 @@ class Claimer:
         room = self._limit - self.running
         if room < 0 or self._limit == 0:  # it was lowered
             return 0
-        if self.apart:
+        if self.in_children:
             room = min(room, self._host.free_children)
         room += ahead - len(self.ready)
         return min(room, BATCH) if len(self.ready) <= ahead // 2 else 0

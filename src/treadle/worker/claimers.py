@@ -27,7 +27,7 @@ class Claimers(list[Claimer]):
     def set_limit(self, limit: int, children: int) -> None:
         """Run so many jobs at once from now on, and so many in child processes."""
         for claimer in self:
-            claimer.set_limit(children if claimer.apart else limit)
+            claimer.set_limit(children if claimer.in_children else limit)
 
     def stop(self) -> None:
         """Claim no more."""

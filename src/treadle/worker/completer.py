@@ -23,10 +23,10 @@ from treadle.db.reconnecting import (
     reconnect_delay,
 )
 from treadle.jobs.listeners import Listeners
+from treadle.text.log import log
 from treadle.words import events
-from treadle.words.claim import Claim
+from treadle.words.job import Claim
 from treadle.words.outcome import Ending, Outcome
-from treadle.words.own_log import log
 from treadle.words.status import Status
 from treadle.worker.job_slots import MOST_ENDED
 from treadle.worker.recorder import LOCKED_SECONDS, Recorder

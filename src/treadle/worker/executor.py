@@ -1,4 +1,4 @@
-"""Runs handlers in one of three places and turns the result into an outcome. It does not use the database.
+"""Runs handlers in one of three ways, and turns the result into an outcome. It does not use the database.
 
     async functions           on the event loop
     sync functions            on threads
@@ -52,7 +52,7 @@ class Executor:
         if attempt.interrupted_by is not None:
             return stopped(function, attempt)
         try:
-            if running.apart:
+            if running.in_child:
                 return await self._in_child(running)
             self._begin(running)
             arguments = attempt.arguments = function.arguments.load(running.claim.data, attempt)

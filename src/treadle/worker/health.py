@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import NamedTuple, TypeAlias
 
-from treadle.words.own_log import log
+from treadle.text.log import log
 
 # How long a client may take to send its request, and to receive the answer.
 CLIENT_SECONDS = 5.0

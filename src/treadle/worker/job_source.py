@@ -9,7 +9,7 @@ from treadle.db.query import Query, Result
 from treadle.db.reconnecting import DatabaseUnavailable, ReconnectingConnection
 from treadle.jobs.listeners import Listeners
 from treadle.words import events
-from treadle.words.claim import Claim
+from treadle.words.job import Claim
 
 CONCURRENCY_SECONDS = 1.0
 """How often a worker that claims asks what an operator has set for it."""

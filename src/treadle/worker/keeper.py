@@ -21,8 +21,8 @@ from uuid import UUID
 from treadle.db.queries import worker as worker_queries
 from treadle.db.query import Query
 from treadle.db.reconnecting import DatabaseUnavailable, ReconnectingConnection, RowLocked
+from treadle.text.log import log
 from treadle.words.clock import now
-from treadle.words.own_log import log
 from treadle.worker import unbegun
 from treadle.worker.job_slots import JobSlots
 from treadle.worker.options import ASLEEP_LEASE, Settings, renew_every

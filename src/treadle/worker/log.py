@@ -6,9 +6,9 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from treadle.jobs.listeners import Listeners
+from treadle.text.log import log
 from treadle.words import events
-from treadle.words.log_message import shown as shown_value
-from treadle.words.own_log import log
+from treadle.worker.log_message import shown as shown_value
 
 LINES: dict[type[events.Event], tuple[int, str]] = {
     events.JobClaimed: (logging.DEBUG, "job claimed"),

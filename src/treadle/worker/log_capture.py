@@ -9,8 +9,8 @@ import sys
 from typing import Any, TextIO
 
 from treadle.attempt.attempt import running_attempt
-from treadle.words.log_message import one_line
-from treadle.words.log_redaction import redact_copy, traceback_of
+from treadle.text.log_redaction import redact_copy, traceback_of
+from treadle.worker.log_message import one_line
 
 
 class _JobLogHandler(logging.Handler):

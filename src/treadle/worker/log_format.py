@@ -7,8 +7,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from treadle.words.log_message import message_of, pairs
-from treadle.words.own_log import log
+from treadle.text.log import log
+from treadle.worker.log_message import message_of, pairs
 
 # Control characters except tabs and line ends, and those that reverse the direction of the text: names of types and
 # messages of exceptions are not ours, and a terminal would obey them.
@@ -96,6 +96,6 @@ def _traceback(record: logging.LogRecord) -> str | None:
 def _redact(record: logging.LogRecord) -> bool:
     """Mask secrets in what Treadle and libraries log, and format the traceback."""
     # Imported with the first line: a supervisor has to start quickly.
-    from treadle.words.log_redaction import RedactingFilter
+    from treadle.text.log_redaction import RedactingFilter
 
     return RedactingFilter().filter(record)

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from treadle.db.queries import worker as worker_queries
 from treadle.db.reconnecting import DatabaseUnavailable, ReconnectingConnection
-from treadle.words.claim import Claim
+from treadle.words.job import Claim
 from treadle.worker.claimer import Claimer
 from treadle.worker.completer import Completer
 from treadle.worker.running_jobs import RunningJobs

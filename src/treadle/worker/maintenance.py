@@ -16,7 +16,7 @@ from treadle.db.queries import worker as worker_queries
 from treadle.db.query import Query
 from treadle.db.reconnecting import Outage, ReconnectingConnection
 from treadle.jobs.listeners import Listeners
-from treadle.store.places import remove_files
+from treadle.store.locations import remove_files
 from treadle.words import events
 from treadle.words.duration import Duration
 from treadle.words.status import Status
@@ -145,9 +145,9 @@ async def recover_once(
 
     If workers seem to be lost, it waits until those that are alive have renewed their leases: the server's clock may
     have been set forward before this worker began to watch it."""
-    patience = chosen.lease.total_seconds() / 2
-    if (await server_clock.check()).losses and server_clock.watched < patience:
-        await asyncio.sleep(patience - server_clock.watched)
+    longest = chosen.lease.total_seconds() / 2
+    if (await server_clock.check()).losses and server_clock.watched < longest:
+        await asyncio.sleep(longest - server_clock.watched)
         await server_clock.check()
     found = await recover_lost(connection, chosen.crash_limit, chosen.lease, outage, listeners, server_clock)
     return found + await recover_unregistered(connection, chosen.crash_limit, listeners)
@@ -188,7 +188,7 @@ async def expire(connection: ReconnectingConnection, steps: Steps) -> float | No
 
     async def step(limit: int) -> tuple[float | None, bool]:
         expired = await connection.run(enqueueing.expire(limit))
-        return expired.next, expired.looked == limit
+        return expired.next, expired.examined == limit
 
     end = time.monotonic() + PASS_SECONDS
     while True:

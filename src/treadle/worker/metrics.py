@@ -12,15 +12,15 @@ if TYPE_CHECKING:
 
 class MetricsEndpoint:
     def __init__(self) -> None:
-        self.place: tuple[str, str] | None = None
+        self.database: tuple[str, str] | None = None
         """The URL and the schema, known once a worker process has started."""
         self._page: MetricsPage | None = None
 
     async def answer(self) -> Answer:
-        if self.place is None:
+        if self.database is None:
             return Answer(503, "no worker process has started yet\n")
         if self._page is None:
-            self._page = await asyncio.to_thread(_open, *self.place)  # importing takes a while
+            self._page = await asyncio.to_thread(_open, *self.database)  # importing takes a while
         return Answer(200, await self._page.text(), self._page.content_type)
 
     async def close(self) -> None:

@@ -2,7 +2,7 @@
 
 (empty)                         there may be jobs: all look
 jobs <number>                   there may be jobs: of each group of peers, the first in the order of this number looks
-jobs <number> <place> <group>   the workers before this place have no room: the one at this place looks
+jobs <number> <rank> <group>   the workers before this rank have no room: the one of this rank looks
 jobs <number> all <group>       there are more jobs than one worker has room for: all of the group look
                                 (a negative number is that of a worker which was full without a notification)
 probe <worker>                  a worker checks whether its notifications arrive
@@ -21,10 +21,10 @@ import time
 from collections.abc import Callable
 from uuid import UUID
 
-from treadle.db.listener import Listener
+from treadle.db.notifications import NotificationListener
 from treadle.db.queries import worker as worker_queries
 from treadle.db.reconnecting import ReconnectingConnection
-from treadle.words.own_log import log
+from treadle.text.log import log
 from treadle.worker.options import ASLEEP_LEASE
 from treadle.worker.peers import Peers
 from treadle.worker.services import Delay, within
@@ -70,7 +70,7 @@ class Notifications:
         cancelled that may run here; `schedules_changed`, when somebody changed a schedule;
         `concurrency_changed`, when somebody changed how many jobs this worker runs at once. The connections are for
         sending."""
-        self.listener = Listener(url, schema, "work", self.received, name)
+        self.listener = NotificationListener(url, schema, "work", self.received, name)
         self.peers = Peers(worker_id, group, FORGET_SECONDS)
         self._worker_id = worker_id
         self._probes = probes
@@ -81,7 +81,7 @@ class Notifications:
         self._schedules_changed = schedules_changed
         self._concurrency_changed = concurrency_changed
         self._sleeper = sleeper
-        self._turn: tuple[int, int] | None = None  # the number and the place of the last notification for this worker
+        self._turn: tuple[int, int] | None = None  # the number and the rank of the last notification for this worker
         self.answered: int | None = None
         """The number of the last notification if this worker answers it, has passed it on, or checks that another one
         answers it; 0: others do; None: it had no number, or one of another worker."""
@@ -104,8 +104,8 @@ class Notifications:
                     self._one_looks(int(number), 0)
                 case ["jobs", _, "all", self.peers.group]:
                     self._all_look(recheck=False)
-                case ["jobs", number, place, self.peers.group]:
-                    self._one_looks(int(number), int(place))
+                case ["jobs", number, rank, self.peers.group]:
+                    self._one_looks(int(number), int(rank))
                 case ["probe", worker_id]:
                     self._received_probe(worker_id)
                 case ["probe", worker_id, group]:
@@ -135,12 +135,12 @@ class Notifications:
             self._passed_at = now
         if turn is None:
             number = -time.time_ns()
-            turn = (number, -1 if self.peers.place(number) else 0)
-        number, place = turn
+            turn = (number, -1 if self.peers.rank(number) else 0)
+        number, rank = turn
         if claimed >= peers:
             self._send(f"jobs {number} all {self.peers.group}")
-        elif place < peers:
-            self._send(f"jobs {number} {place + 1} {self.peers.group}")
+        elif rank < peers:
+            self._send(f"jobs {number} {rank + 1} {self.peers.group}")
 
     async def send(self) -> None:
         """Send the messages that wait."""
@@ -190,17 +190,17 @@ class Notifications:
         self._sleeper.wake()
         self._wake(recheck)
 
-    def _one_looks(self, number: int, place: int) -> None:
-        own = self.peers.place(number)
-        self.answered = None if number < 0 else number if own <= place + 1 else 0
-        if own == place:
-            self._turn = (number, place)
+    def _one_looks(self, number: int, rank: int) -> None:
+        own = self.peers.rank(number)
+        self.answered = None if number < 0 else number if own <= rank + 1 else 0
+        if own == rank:
+            self._turn = (number, rank)
             self._sleeper.wake()
             # The last in the order has nobody behind it who checks.
             self._wake(own == len(self.peers))
         else:
-            self._check_soon(own == place + 1)
-            if own == place + 1:
+            self._check_soon(own == rank + 1)
+            if own == rank + 1:
                 self._sleeper.look_soon()
 
     def _received_asleep(self, worker_id: str, group: str) -> None:

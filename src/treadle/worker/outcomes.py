@@ -5,13 +5,12 @@ from typing import Any
 
 from treadle.attempt.attempt import Attempt
 from treadle.jobs.function import JobFunction
+from treadle.text.exceptions import clean_error, format_traceback, without_our_frames
+from treadle.text.log import log
 from treadle.words.control import Cancel, RateLimited, Retry, Snooze
 from treadle.words.errors import InvalidPayload, JobInterrupted
 from treadle.words.outcome import Ending, Interrupt, Outcome
-from treadle.words.own_log import log
-from treadle.words.payload import clean_error
 from treadle.words.stored import Noted
-from treadle.words.tracebacks import format_traceback, without_our_frames
 
 _DONE = Outcome(Ending.COMPLETED)
 _WRITTEN = Outcome(Ending.WRITTEN)

@@ -1,7 +1,7 @@
 """The workers that serve the same jobs as this one, and which of them looks for jobs after a notification.
 
 All of them receive every notification, and all but one ignore it. Nothing is negotiated: each computes the same order
-from the number in the notification, and knows its own place. A worker whose view of the others is out of date looks
+from the number in the notification, and knows its own rank. A worker whose view of the others is out of date looks
 once too often, or leaves it to one that is gone: then the next in the order finds the job.
 """
 
@@ -36,8 +36,8 @@ class Peers:
         """A worker stops, or no longer receives notifications."""
         self._heard.pop(worker_id, None)
 
-    def place(self, number: int) -> int:
-        """The place of this worker in the order for this number; 0 is the first."""
+    def rank(self, number: int) -> int:
+        """The rank of this worker in the order for this number; 0 is the first."""
         self._forget()
         if not self._heard:
             return 0

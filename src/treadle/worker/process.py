@@ -15,10 +15,10 @@ from typing import Any
 
 from treadle.attempt.attempt import running_job_fields
 from treadle.jobs.load import load
+from treadle.text.exceptions import format_traceback
+from treadle.text.masking import masked
 from treadle.words import events
 from treadle.words.errors import TreadleError
-from treadle.words.masking import masked
-from treadle.words.tracebacks import format_traceback
 from treadle.worker.exit_codes import USAGE_ERROR, End
 from treadle.worker.job_slots import JobSlots
 from treadle.worker.log_format import set_up

@@ -18,10 +18,10 @@ from treadle.db.queries import logs as log_queries
 from treadle.db.queries import worker as worker_queries
 from treadle.db.query import Query
 from treadle.db.reconnecting import DatabaseUnavailable, ReconnectingConnection, RowLocked, reconnect_delay
-from treadle.words.claim import Claim
+from treadle.text.log import log
 from treadle.words.clock import now
 from treadle.words.errors import DatabaseUnreachable
-from treadle.words.own_log import log
+from treadle.words.job import Claim
 from treadle.words.record import OutgoingEvent, OutgoingLogLine
 from treadle.worker.tasks import idle
 

@@ -9,8 +9,8 @@ from treadle.attempt.attempt import Attempt, RecordWriter
 from treadle.attempt.environment import Environment
 from treadle.jobs.function import JobFunction
 from treadle.jobs.policy import Policy
-from treadle.words.claim import Claim
 from treadle.words.clock import now
+from treadle.words.job import Claim
 from treadle.words.outcome import Interrupt
 
 # A supervisor kills the worker this long after a job's deadline: the worker has this time to end the job itself.
@@ -19,13 +19,13 @@ DEADLINE_SLACK = 2.0
 
 class Running:
     __slots__ = (
-        "apart",
         "attempt",
         "begun",
         "claim",
         "ended",
         "entered",
         "function",
+        "in_child",
         "reported",
         "slot",
         "started",
@@ -40,13 +40,13 @@ class Running:
         function: JobFunction[..., Any, ..., Any],
         environment: Environment,
         writer: RecordWriter,
-        apart: bool,
+        in_child: bool,
     ) -> None:
         self.claim = claim
         self.function = function
         self.attempt = Attempt(claim, environment, writer)
         self.slot = 0  # in shared memory (worker/job_slots.py), from when it has begun or waits for a child process
-        self.apart = apart  # in a child process
+        self.in_child = in_child
         self.started = self.attempt.started  # when it began, once it has
         self.task: asyncio.Task[None] | None = None
         self.timers: list[asyncio.TimerHandle] = []
@@ -69,7 +69,7 @@ class Running:
         self.attempt.interrupt(reason)
         if self.stop_child is not None:
             self.stop_child()
-        elif self.function.is_async and not self.apart and self.task is not None and self.entered:
+        elif self.function.is_async and not self.in_child and self.task is not None and self.entered:
             # A task that is cancelled before its first step never runs, so it would never be removed.
             self.task.cancel()
 

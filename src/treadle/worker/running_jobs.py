@@ -14,11 +14,11 @@ from treadle.db.queries import worker as worker_queries
 from treadle.db.reconnecting import DatabaseUnavailable, ReconnectingConnection, RowLocked
 from treadle.jobs.function import JobFunction
 from treadle.jobs.listeners import Listeners
+from treadle.text.exceptions import clean_error
+from treadle.text.log import log
 from treadle.words import events
-from treadle.words.claim import Claim
+from treadle.words.job import Claim
 from treadle.words.outcome import Ending, Interrupt, Outcome
-from treadle.words.own_log import log
-from treadle.words.payload import clean_error
 from treadle.worker.completer import Completer
 from treadle.worker.executor import Executor
 from treadle.worker.job_slots import JobSlots
@@ -63,7 +63,7 @@ class RunningJobs:
         self._running: dict[UUID, Running] = {}
         self._children = children
         self._child_is_free = child_is_free
-        self._apart = 0  # how many of them run in child processes, or wait for one
+        self._in_children = 0  # how many of them run in child processes, or wait for one
         self._changed = asyncio.Event()
         self.overdue = asyncio.Event()
         """Set when a handler did not stop at its deadline: only the end of the process stops its thread."""
@@ -77,7 +77,7 @@ class RunningJobs:
     @property
     def free_children(self) -> int:
         """How many more jobs can begin in child processes."""
-        return self._children - self._apart
+        return self._children - self._in_children
 
     def is_suspect(self, claim: Claim) -> bool:
         """A job that was running when its process died may have killed it: it runs in a child process if possible."""
@@ -87,15 +87,15 @@ class RunningJobs:
         """Returns False if an earlier attempt of the job still runs here, in a thread that does not stop."""
         function = self._functions[claim.job_type]
         policy = function.policy
-        apart = policy.process or self.is_suspect(claim)
-        running = Running(claim, function, self._environments[claim.job_type], self._recorder, apart)
+        in_child = policy.process or self.is_suspect(claim)
+        running = Running(claim, function, self._environments[claim.job_type], self._recorder, in_child)
         if self._running.setdefault(claim.id, running) is not running:
             return False
-        self._apart += apart
+        self._in_children += in_child
         loop = asyncio.get_running_loop()
-        if policy.timeout is not None and not apart:
+        if policy.timeout is not None and not in_child:
             running.timers.append(loop.call_later(policy.timeout, running.interrupt, Interrupt.TIMEOUT))
-        if policy.deadline is not None and not apart:
+        if policy.deadline is not None and not in_child:
             running.timers.append(loop.call_later(policy.deadline, self._overdue, running))
         if self._listeners.wants(events.JobStarted):
             self._listeners.emit(events.about(claim, self._worker_id, events.JobStarted))
@@ -183,7 +183,7 @@ class RunningJobs:
         if running.timers:
             running.disarm()
         del self._running[running.claim.id]
-        self._apart -= running.apart
+        self._in_children -= running.in_child
         if not running.ended:
             if running.attempt.has_unwritten:
                 self._record_last_progress(running)
@@ -191,7 +191,7 @@ class RunningJobs:
         elif running.slot:
             self._slots.remove(running.slot)
         finished()
-        if running.apart:
+        if running.in_child:
             self._child_is_free()
         self._changed.set()
 

@@ -13,8 +13,8 @@ from typing import TypeVar
 from treadle.db.queries import schedules as schedule_queries
 from treadle.db.reconnecting import DatabaseUnavailable, ReconnectingConnection
 from treadle.jobs.schedules import Schedules
+from treadle.text.log import log
 from treadle.words.errors import TreadleError
-from treadle.words.own_log import log
 from treadle.words.schedule import DueSchedule, Plan, plan
 from treadle.worker.services import within
 from treadle.worker.tasks import idle

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NewType
 
 from treadle.db.reconnecting import DatabaseUnavailable
-from treadle.words.own_log import log
+from treadle.text.log import log
 from treadle.worker.tasks import idle, name_of
 
 Delay = NewType("Delay", float)

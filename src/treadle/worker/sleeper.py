@@ -13,7 +13,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from treadle.db.listener import Listener
+from treadle.db.notifications import NotificationListener
 from treadle.db.queries import worker as worker_queries
 from treadle.db.reconnecting import DatabaseUnavailable, ReconnectingConnection
 from treadle.words.clock import now
@@ -47,7 +47,7 @@ class Parts(NamedTuple):
     poll: float
     connection: ReconnectingConnection
     """That of the claims."""
-    listener: Listener
+    listener: NotificationListener
     announce: Callable[[], Awaitable[bool]]
     """Tells the peers that the worker sleeps; returns whether that notification has arrived here, too."""
     probe_now: asyncio.Event

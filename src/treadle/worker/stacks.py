@@ -62,7 +62,7 @@ def read(raw: str, thread: int) -> Found:
         head, _, text = raw.partition("\n")
         known = json.loads(head)
         return Found(UUID(known["job"]) if known else None, known.get("job_type"), text or None, True)
-    from treadle.words.stuck import GIL_HELD  # imported when it is needed: a supervisor has to start quickly
+    from treadle.text.stuck import GIL_HELD  # imported when it is needed: a supervisor has to start quickly
 
     found = {}
     starts = list(_THREAD.finditer(raw))
@@ -77,7 +77,7 @@ def read(raw: str, thread: int) -> Found:
 
 
 def _text(stacks: Mapping[int, Sequence[Line]], thread: int, dumped: bool = False) -> str:
-    from treadle.words.stuck import OTHER_THREAD
+    from treadle.text.stuck import OTHER_THREAD
 
     own = stacks.get(thread, ())
     others: list[Sequence[Line]] = []

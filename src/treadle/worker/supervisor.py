@@ -14,8 +14,8 @@ from typing import Any
 from uuid import UUID
 
 from treadle.db.queries.worker import Recovered
+from treadle.text.log import log
 from treadle.words.clock import now
-from treadle.words.own_log import log
 from treadle.words.size import size
 from treadle.worker.exit_codes import USAGE_ERROR, End, died
 from treadle.worker.health import Answer, Handler, HealthServer
@@ -282,7 +282,7 @@ class Supervisor:
             self._tasks.start(self._keeper.watch)
             self._tasks.start(self._keeper.watch_claims)
         worker.worker_id = worker_id
-        self._metrics.place = url, schema
+        self._metrics.database = url, schema
         self._worked = True
         self._keeper.add(worker_id, worker.slots)
         while self._recovered:

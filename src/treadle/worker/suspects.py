@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
-from treadle.words.claim import Claim
+from treadle.words.job import Claim
 
 OFFER_EVERY = 5.0
 # How long the worker claims nothing after an offer. A notification takes a few milliseconds.

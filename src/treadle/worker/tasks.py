@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeAlias
 
-from treadle.words.own_log import log
+from treadle.text.log import log
 
 RESTART_SECONDS = 1.0
 # How often to look at the parts. One that waits for the same thing at so many looks hangs: no statement takes so long,

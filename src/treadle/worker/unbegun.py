@@ -44,6 +44,6 @@ class ClaimWatch:
         entries = self._slots.all_entries()
         here = [each for each in entries if each.state is State.RUNNING and not each.process]
         ended = [each for each in entries if each.state is State.ENDED]
-        apart = len(entries) - len(here) - len(ended)
+        in_children = len(entries) - len(here) - len(ended)
         begun = [each.id for each in entries]
-        return worker_queries.find_unbegun(self._worker_id, begun, len(here), apart, SUSPECTED_SECONDS)
+        return worker_queries.find_unbegun(self._worker_id, begun, len(here), in_children, SUSPECTED_SECONDS)

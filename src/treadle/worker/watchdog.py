@@ -11,8 +11,8 @@ import threading
 from collections.abc import Callable
 from uuid import UUID
 
+from treadle.text.masking import redacted
 from treadle.words.clock import now
-from treadle.words.masking import redacted
 from treadle.worker import stacks
 from treadle.worker.job_slots import EventLoop, JobSlots
 from treadle.worker.pulse import Silence

@@ -19,13 +19,13 @@ from treadle.db.queries import limits as limit_queries
 from treadle.db.queries import worker as worker_queries
 from treadle.db.reconnecting import DatabaseUnavailable, Outage
 from treadle.jobs.workload import Workload
+from treadle.text.log import log
+from treadle.text.masking import redacted
 from treadle.words import events
-from treadle.words.claim import Claim
 from treadle.words.clock import now
-from treadle.words.masking import redacted
+from treadle.words.job import Claim
 from treadle.words.naming import worker_name
 from treadle.words.outcome import Ending, Interrupt, Outcome
-from treadle.words.own_log import log
 from treadle.worker import maintenance, unknown_types
 from treadle.worker.cancellations import Cancellations
 from treadle.worker.claimer import Claimer
@@ -379,7 +379,9 @@ class Worker:
         if here:
             yield Claimer(self, source, here, chosen.concurrency, prefetch=chosen.prefetch)
         if self._process_types:
-            yield Claimer(self, source, self._process_types, chosen.children, prefetch=chosen.prefetch, apart=True)
+            yield Claimer(
+                self, source, self._process_types, chosen.children, prefetch=chosen.prefetch, in_children=True
+            )
 
     def _parts(self) -> Iterator[Part]:
         """Everything that runs beside the claimers and the jobs."""

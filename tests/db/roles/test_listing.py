@@ -12,11 +12,11 @@ from treadle.db.database import Database
 from treadle.db.queries import listing as listing_queries
 from treadle.operations.bulk import Change, count
 from treadle.operations.ids import resolve_id
+from treadle.text.payload_condition import index_statement, read_payload_condition
 from treadle.words.changes import Action
 from treadle.words.errors import NotAllowed
 from treadle.words.listing import JobFilter
 from treadle.words.overview import Total
-from treadle.words.payload_condition import PayloadCondition
 
 
 def found(roles: Roles, role: str, **filters: Any) -> int:
@@ -45,12 +45,12 @@ def test_a_viewer_lists_jobs_but_cannot_search_payloads(roles: Roles, status: st
 def test_only_an_operator_can_use_payload_conditions(roles: Roles, status: str | None, condition: str) -> None:
     with JobQueue(roles.url, "owner") as queue:
         queue.enqueue("a", {"name": "secret"})
-    where = PayloadCondition.read(condition)
+    where = read_payload_condition(condition)
     assert found(roles, "operator", status=status, where=where) == 1
     with pytest.raises(NotAllowed):
         found(roles, "viewer", status=status, where=where)
     with psycopg.connect(roles.url) as connection:
-        connection.execute(where.index_statement("treadle").replace("concurrently ", "").encode())
+        connection.execute(index_statement(where, "treadle").replace("concurrently ", "").encode())
         connection.commit()
         assert found(roles, "operator", status=status, where=where) == 1, "along an index"
         with pytest.raises(NotAllowed):

@@ -9,11 +9,11 @@ from treadle.db.queries import operations as operation_queries
 from treadle.db.queries import schedules as schedule_queries
 from treadle.db.queries.limits import Kind, LimitOptions
 from treadle.db.query import Query
+from treadle.text.masking import masked
 from treadle.words.changes import Action, ChangeResult, Pause
 from treadle.words.errors import InvalidArgument
 from treadle.words.formatting import printable, short_id
 from treadle.words.limit_status import LimitStatus
-from treadle.words.masking import masked
 from treadle.words.schedule_status import ScheduleStatus
 from treadle.words.snapshot import JobSnapshot
 

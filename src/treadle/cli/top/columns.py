@@ -6,11 +6,11 @@ from typing import NamedTuple
 from rich.text import Text
 
 from treadle.cli.top.table import Column, TableSpec
+from treadle.text.stuck import summarize_stopped, summarize_stuck
 from treadle.watching.bars import bar
 from treadle.words.formatting import count, countdown, estimated, printable, rate, short_id, span
-from treadle.words.overview import Lane, WorkerRow
+from treadle.words.overview import Backlog, WorkerRow
 from treadle.words.snapshot import JobSnapshot
-from treadle.words.stuck import summarize_stopped, summarize_stuck
 
 BAR, LONG_BAR = 10, 24
 
@@ -18,7 +18,7 @@ BAR, LONG_BAR = 10, 24
 class LaneNow(NamedTuple):
     """A lane, and when it was read, by the clock of the database."""
 
-    lane: Lane
+    lane: Backlog
     at: datetime
     at_limit: bool = False
     """Jobs of its type wait for a limit."""

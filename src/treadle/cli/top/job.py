@@ -16,10 +16,11 @@ from treadle.cli.top.widgets import Footer
 from treadle.db.queries import events as event_queries
 from treadle.db.queries import logs as log_queries
 from treadle.db.queries import snapshots as snapshot_queries
+from treadle.text.masking import masked
 from treadle.watching.bars import MARKS, bar
+from treadle.watching.states import describe_state
 from treadle.words.changes import Action
-from treadle.words.formatting import describe_state, facts, pace, printable, span
-from treadle.words.masking import masked
+from treadle.words.formatting import facts, pace, printable, span
 from treadle.words.record import LogLine, RecordedEvent
 from treadle.words.snapshot import JobSnapshot
 from treadle.words.status import Status

@@ -3,9 +3,9 @@
 from rich.text import Text
 
 from treadle.cli.top.table import Column, TableSpec
+from treadle.text.masking import masked
 from treadle.words.formatting import count, printable
 from treadle.words.limit_status import LimitStatus
-from treadle.words.masking import masked
 
 
 def _key(row: LimitStatus, _: int) -> str:

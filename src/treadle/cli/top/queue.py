@@ -33,11 +33,11 @@ from treadle.cli.top.table import Table, TableSpec
 from treadle.cli.top.widgets import Footer, Help
 from treadle.db.queries import error_groups as group_queries
 from treadle.db.queries import snapshots as snapshot_queries
+from treadle.text.masking import masked
 from treadle.words.changes import Action
 from treadle.words.errors import InvalidArgument
 from treadle.words.formatting import printable
 from treadle.words.limit_status import LimitStatus
-from treadle.words.masking import masked
 from treadle.words.snapshot import JobSnapshot
 
 # The smallest size in columns and lines, and the width from which two tables are side by side.

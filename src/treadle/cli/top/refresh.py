@@ -12,10 +12,10 @@ from treadle.db.queries import limits as limit_queries
 from treadle.db.queries import schedules as schedule_queries
 from treadle.db.queries import snapshots as snapshot_queries
 from treadle.operations.overview import aoverview
+from treadle.text.masking import masked
 from treadle.words.error_group import ErrorGroups
 from treadle.words.errors import DatabaseUnreachable, NotAllowed, SchemaError, TooSlow
 from treadle.words.limit_status import LimitStatus
-from treadle.words.masking import masked
 from treadle.words.overview import Overview
 from treadle.words.schedule_status import ScheduleList
 from treadle.words.snapshot import JobSnapshot

@@ -15,9 +15,9 @@ from treadle.cli.options import default_actor
 from treadle.cli.top.actions import PendingAction
 from treadle.cli.top.refresh import TIMEOUT, UNAVAILABLE, Refresher
 from treadle.cli.top.widgets import Confirmation, Footer
+from treadle.text.masking import masked
 from treadle.words.errors import NotAllowed, UnknownLimit, UnknownSchedule
 from treadle.words.formatting import printable
-from treadle.words.masking import masked
 
 
 class Top(App[None]):

@@ -10,7 +10,7 @@ from django.core.paginator import Paginator
 from django.utils.html import format_html
 
 from treadle.contrib.django.models import Job
-from treadle.words.masking import masked
+from treadle.text.masking import masked
 
 # Counting stops here: a page of a table with millions of jobs must not count them all.
 COUNTED = 10_000

@@ -13,9 +13,9 @@ from django.utils import timezone
 from treadle.attempt.job import Job
 from treadle.contrib.django.application import app
 from treadle.contrib.django.task_results import path_of, plain
+from treadle.text.exceptions import format_traceback
 from treadle.words.control import Cancel, RateLimited, Snooze
 from treadle.words.errors import JobInterrupted
-from treadle.words.tracebacks import format_traceback
 
 # These do not end a task: it runs again.
 _UNFINISHED = (Snooze, RateLimited, JobInterrupted)

@@ -6,8 +6,8 @@ from uuid import UUID
 
 from treadle.db.query import Query, Rows, statement
 from treadle.words.errors import InvalidArgument, shown
-from treadle.words.marks import Mark
 from treadle.words.naming import text_within
+from treadle.words.overview import Mark
 from treadle.words.workflow_list import WORKFLOW_STATES, WorkflowList, WorkflowRow
 
 # Claimed and running jobs that are counted: 100 workers with 50 slots each.
@@ -16,7 +16,7 @@ MAX_CLAIMED = 5_000
 MAX_DRAWN = 500
 # Marks of each kind on a chart.
 MAX_MARKS = 50
-# Workflows that are looked at for one page of a filtered list.
+# Workflows that are examined at for one page of a filtered list.
 LOOKED_AT = 500
 
 
@@ -88,12 +88,12 @@ def find_workflows(
     }
 
     def read(rows: Rows) -> WorkflowList:
-        at, looked, last = rows[0][:3]
+        at, examined, last = rows[0][:3]
         found = [WorkflowRow._make(row[3:]) for row in rows if row[3] is not None]
         if len(found) == limit:
             return WorkflowList(at, found, found[-1].id, None)
-        more = looked == params["look"]
-        return WorkflowList(at, found, last if more else None, looked if more else None)
+        more = examined == params["look"]
+        return WorkflowList(at, found, last if more else None, examined if more else None)
 
     text = statement("find_workflows")
     return Query(text if names else text.replace("left(found.data ->> 'name', 200)", "null::text"), params, read)

@@ -122,18 +122,18 @@ def enqueue_many(
 
 
 def using(enqueue: Query[Any], columns: str, condition: str, uses: Sequence[tuple[int, UUID]]) -> Query[Any]:
-    """The same enqueue, which also records the stored objects that its jobs use: each with the place of its row, from
+    """The same enqueue, which also records the stored objects that its jobs use: each with the number of its row, from
     1. Only rows for which the condition holds have this payload."""
     text = statement("enqueue_using").replace("/* the enqueue */", enqueue.text).replace("/* columns */", columns)
-    params = {"stored": ",".join(str(each) for _, each in uses), "places": ",".join(str(place) for place, _ in uses)}
+    params = {"stored": ",".join(str(each) for _, each in uses), "places": ",".join(str(row) for row, _ in uses)}
     return replace(
         enqueue, text=text.replace("/* it has this payload */", condition), params={**enqueue.params, **params}
     )
 
 
 class Expired(NamedTuple):
-    looked: int
-    """At how many jobs it has looked."""
+    examined: int
+    """How many jobs it has examined."""
     next: float | None
     """Seconds until the next one expires."""
 

@@ -46,25 +46,25 @@ class Counted(NamedTuple):
     more: bool
 
 
-class Place(NamedTuple):
+class Cursor(NamedTuple):
     """A cursor in the jobs of a group: the failure where a page ends."""
 
     at: datetime
     id: UUID
 
     @classmethod
-    def read(cls, text: str) -> "Place":
+    def read(cls, text: str) -> "Cursor":
         at, _, job = text.partition("~") if isinstance(text, str) else ("", "", "")
         try:
-            place = cls(datetime.fromisoformat(at), UUID(job))
+            cursor = cls(datetime.fromisoformat(at), UUID(job))
         except ValueError:
-            place = None
-        if place is None or place.at.tzinfo is None:
+            cursor = None
+        if cursor is None or cursor.at.tzinfo is None:
             raise InvalidArgument(f"after must be the cursor of a page, got {shown(text)}")
-        return place
+        return cursor
 
     @classmethod
-    def before(cls, at: datetime) -> "Place":
+    def before(cls, at: datetime) -> "Cursor":
         """Of all failures up to this time."""
         return cls(at, _LAST)
 
@@ -139,7 +139,7 @@ def get_group_of_job(job_id: UUID) -> Query[int | None]:
     )
 
 
-def find_jobs(group_id: int, status: Status, after: Place | None = None, limit: int = 50) -> Query[GroupJobs]:
+def find_jobs(group_id: int, status: Status, after: Cursor | None = None, limit: int = 50) -> Query[GroupJobs]:
     """The jobs with this status whose last failure is in the group, the latest failure first."""
 
     def read(rows: Rows) -> GroupJobs:
@@ -149,7 +149,7 @@ def find_jobs(group_id: int, status: Status, after: Place | None = None, limit: 
         stopped = rows[-1] if rows and (rows[-1][3] or len(jobs) == limit) else None
         return GroupJobs(
             jobs,
-            None if stopped is None else str(Place(stopped[1], stopped[0])),
+            None if stopped is None else str(Cursor(stopped[1], stopped[0])),
             rows[-1][4] if rows else 0,
         )
 

@@ -7,8 +7,8 @@ from uuid import UUID
 
 from treadle.db.queries.records import flat, ids
 from treadle.db.query import Query, Rows, call, statement
-from treadle.words.claim import Claim
 from treadle.words.errors import InvalidArgument, shown
+from treadle.words.job import Claim
 from treadle.words.payload import decode
 from treadle.words.record import OutgoingEvent, RecordedEvent
 
@@ -48,7 +48,7 @@ class Position(NamedTuple):
         return f"{self.number}.{self.lease}.{self.phase}"
 
 
-class Place(NamedTuple):
+class Cursor(NamedTuple):
     """How far a reader of all events has come."""
 
     transaction: int = 0
@@ -56,16 +56,16 @@ class Place(NamedTuple):
     number: int = 0
 
     @classmethod
-    def read(cls, after: str | None) -> "Place":
+    def read(cls, after: str | None) -> "Cursor":
         if after is None:
             return cls()
         parts = after.split(".") if isinstance(after, str) else []
         if len(parts) == 3 and _is_number(parts[0]) and _is_number(parts[2]):
             with suppress(ValueError):
-                place = cls(int(parts[0]), UUID(parts[1]), int(parts[2]))
+                cursor = cls(int(parts[0]), UUID(parts[1]), int(parts[2]))
                 # PostgreSQL up to 15 reads a transaction number that is too large as the highest possible one.
-                if place.number <= _MAX_INT and place.transaction < 2**64:
-                    return place
+                if cursor.number <= _MAX_INT and cursor.transaction < 2**64:
+                    return cursor
         raise InvalidArgument(f"after must be the cursor of an event, got {shown(after)}")
 
     def __str__(self) -> str:
@@ -96,15 +96,15 @@ def find_job_events(job_id: UUID, after: Position, limit: int) -> Query[list[Rec
 
 
 class Page(NamedTuple):
-    """A page of the events of all jobs, and the place that it reached, including events that the filter left out."""
+    """A page of the events of all jobs, and the position that it reached, including events that the filter left out."""
 
     events: list[RecordedEvent]
-    reached: Place
+    reached: Cursor
     full: bool
 
 
 def find_all_events(
-    after: Place, job_types: Sequence[str] | None, names: Sequence[str] | None, limit: int
+    after: Cursor, job_types: Sequence[str] | None, names: Sequence[str] | None, limit: int
 ) -> Query[Page]:
     params: dict[str, Any] = {
         "job_types": job_types,
@@ -118,7 +118,7 @@ def find_all_events(
     def read(rows: Rows) -> Page:
         events, reached = [], after
         for transaction, job_id, number, job_type, name, data, moment, attempt in rows:
-            reached = Place(int(transaction), job_id, number)
+            reached = Cursor(int(transaction), job_id, number)
             if data is not None:
                 events.append(
                     RecordedEvent(job_id, job_type, name, decode(data), moment, attempt, number, str(reached))

@@ -13,7 +13,7 @@ FEWEST = 4
 SURE = 8
 # A query examines at most this many ids, for about this long.
 EXAMINED_LIMIT = 50_000
-PATIENCE: timedelta | None = timedelta(milliseconds=100)
+SEARCH_TIME: timedelta | None = timedelta(milliseconds=100)
 LIMIT = 6
 
 
@@ -42,5 +42,5 @@ def find_ids(digits: str, before: UUID | None = None) -> Query[FoundIds]:
             [row[0] for row in rows if row[1]], *((0, None) if stopped is None else (stopped[3], stopped[0]))
         )
 
-    params = {"digits": digits, "before": before, "limit": LIMIT, "look": EXAMINED_LIMIT, "patience": PATIENCE}
+    params = {"digits": digits, "before": before, "limit": LIMIT, "look": EXAMINED_LIMIT, "patience": SEARCH_TIME}
     return call("find_ids", params, read, columns="id, fits, last, looked")

@@ -11,11 +11,12 @@ from uuid import UUID
 from treadle.db.queries.columns import columns
 from treadle.db.queries.rows import Claimed, read_claimed, read_row, row_statement
 from treadle.db.query import SCHEMA_TOKEN, Query, Result, Rows, call, statement
+from treadle.text.exceptions import clean_error
 from treadle.words.duration import Duration, duration
 from treadle.words.errors import InvalidArgument, JobNotFound, LeaseLost, WrongStatus
 from treadle.words.job import JobPage, JobRow
 from treadle.words.naming import int_within, text_within
-from treadle.words.payload import EVENT_LIMIT, Json, clean_error, encode
+from treadle.words.payload import EVENT_LIMIT, Json, encode
 from treadle.words.status import FINISHED, Status
 
 AnyJob: TypeAlias = JobRow | UUID | str

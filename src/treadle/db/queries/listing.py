@@ -15,7 +15,7 @@ from treadle.words.status import FINISHED, Status
 
 # A page examines at most this many jobs, for about this long. Then it returns a cursor to continue from.
 EXAMINED_LIMIT = 20_000
-PATIENCE: timedelta | None = timedelta(milliseconds=100)
+SEARCH_TIME: timedelta | None = timedelta(milliseconds=100)
 LIMIT = 1000
 
 _STATUSES = (*(status.value for status in Status), LATER, BLOCKED)
@@ -38,7 +38,7 @@ class MatchCount(NamedTuple):
     next: str | None
 
 
-class Place(NamedTuple):
+class Cursor(NamedTuple):
     """A cursor: the order of the list, and the position in it where a page ends."""
 
     order: str
@@ -48,7 +48,7 @@ class Place(NamedTuple):
     id: UUID
 
     @classmethod
-    def read(cls, after: str, order: str) -> "Place":
+    def read(cls, after: str, order: str) -> "Cursor":
         parts = _CURSOR.fullmatch(after) if isinstance(after, str) else None
         if parts is None:
             raise InvalidArgument(f"after must be the cursor of a page, got {shown(after)}")
@@ -58,19 +58,19 @@ class Place(NamedTuple):
                 "begin at the first page"
             )
         try:
-            place = cls(order, int(parts[2]) if parts[2] else None, parts[3], UUID(parts[4]))
+            cursor = cls(order, int(parts[2]) if parts[2] else None, parts[3], UUID(parts[4]))
         except ValueError:
             raise InvalidArgument(f"after must be the cursor of a page, got {shown(after)}") from None
         # Each order has its own columns, and the server would reject a number out of range.
         needs_rank, needs_at = _columns(order)
         if (
-            (place.rank is not None) != needs_rank
-            or (place.at is not None) != needs_at
-            or abs(place.rank or 0) >= 2**31
-            or (place.finite and not _FIRST <= int(place.at or 0) <= _LAST)
+            (cursor.rank is not None) != needs_rank
+            or (cursor.at is not None) != needs_at
+            or abs(cursor.rank or 0) >= 2**31
+            or (cursor.finite and not _FIRST <= int(cursor.at or 0) <= _LAST)
         ):
             raise InvalidArgument(f"after must be the cursor of a page, got {shown(after)}")
-        return place
+        return cursor
 
     @property
     def finite(self) -> bool:
@@ -130,8 +130,8 @@ def count_matching_jobs(job_filter: JobFilter, after: str | None = None) -> Quer
     order, params = _params(job_filter, after)
 
     def read(rows: Rows) -> MatchCount:
-        ((count, examined, stopped, *place),) = rows
-        return MatchCount(count, examined or 0, _cursor(order, tuple(place)) if stopped else None)
+        ((count, examined, stopped, *cursor),) = rows
+        return MatchCount(count, examined or 0, _cursor(order, tuple(cursor)) if stopped else None)
 
     given = {**params, "limit": _NO_LIMIT, "payloads": True}
     return Query(_found("count_matching_jobs"), given, read, pinned=True)
@@ -160,7 +160,7 @@ def may_read_payloads() -> Query[bool]:
 
 def cursor_at(status: Status, moment: int) -> str:
     """The cursor of the page of jobs that finished at this time, in microseconds since 1970, or before."""
-    return str(Place(status.value, None, str(moment), _END))
+    return str(Cursor(status.value, None, str(moment), _END))
 
 
 def get_clock() -> Query[int]:
@@ -177,7 +177,7 @@ def _params(job_filter: JobFilter, after: str | None) -> tuple[str, dict[str, ob
     order = job_filter.status or "all"
     if job_filter.key is not None and job_filter.status in _LIVE:
         order += "-key"
-    place = None if after is None else Place.read(after, order)
+    cursor = None if after is None else Cursor.read(after, order)
     filters = job_filter._asdict()
     where = filters.pop("where")
     return order, {
@@ -185,12 +185,12 @@ def _params(job_filter: JobFilter, after: str | None) -> tuple[str, dict[str, ob
         "path": where and list(where.path),
         "value": where and where.value,
         "also": where and where.also_as_json,
-        "exact": _as_id(job_filter.search) if place is None or place.id == _END else None,
-        "rank": place and place.rank,
-        "at": place and place.moment,
-        "id": place and place.id,
+        "exact": _as_id(job_filter.search) if cursor is None or cursor.id == _END else None,
+        "rank": cursor and cursor.rank,
+        "at": cursor and cursor.moment,
+        "id": cursor and cursor.id,
         "look": EXAMINED_LIMIT,
-        "patience": PATIENCE,
+        "patience": SEARCH_TIME,
     }
 
 
@@ -227,7 +227,7 @@ def _as_id(search: str | None) -> UUID | None:
 
 def _cursor(order: str, row: tuple[object, ...]) -> str:
     job_id, rank, at = row[:3]
-    return str(Place._make((order, rank, at, job_id)))
+    return str(Cursor._make((order, rank, at, job_id)))
 
 
 def _reached(order: str, row: tuple[object, ...]) -> datetime | None:

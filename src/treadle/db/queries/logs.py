@@ -5,7 +5,7 @@ from uuid import UUID
 
 from treadle.db.queries.records import flat, ids
 from treadle.db.query import Query, Rows, statement
-from treadle.words.claim import Claim
+from treadle.words.job import Claim
 from treadle.words.record import LogLine, OutgoingLogLine
 
 _LEVELS = {10: "DEBUG", 20: "INFO", 30: "WARNING", 40: "ERROR", 50: "CRITICAL"}

@@ -3,7 +3,7 @@
 from uuid import UUID
 
 from treadle.db.query import Query, Rows, call, statement
-from treadle.words.claim import Claim
+from treadle.words.job import Claim
 
 
 def save_checkpoint(worker_id: str, claim: Claim, state: str) -> Query[bool]:

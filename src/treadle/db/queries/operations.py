@@ -6,10 +6,11 @@ from typing import Any
 from uuid import UUID
 
 from treadle.db.query import Query, Rows, call, statement
+from treadle.text.exceptions import clean_error
 from treadle.words.changes import Act, Action, ActList, AuditEntry, AuditFilter, ChangeResult, Pause
 from treadle.words.errors import InvalidArgument, UnknownWorker, shown
 from treadle.words.naming import MOST_CONCURRENCY, int_within, text_within
-from treadle.words.payload import clean_error, decode
+from treadle.words.payload import decode
 from treadle.words.status import Status
 
 # Jobs changed in one transaction, which locks their rows.

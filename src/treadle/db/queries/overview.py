@@ -85,7 +85,7 @@ def find_unhealthy_workers() -> Query[frozenset[object]]:
 
 
 def _worker(row: tuple[Any, ...]) -> WorkerRow:
-    known, (reported, apart, has_children, children, lease), stuck = row[:13], row[13:18], Stuck.read(row[18:23])
+    known, (reported, in_children, has_children, children, lease), stuck = row[:13], row[13:18], Stuck.read(row[18:23])
     worker = WorkerRow._make(
         [*known, "alive", 0, 0, None, lease, stuck, *row[23:-2], StoppedChild.read(row[-2]), row[-1]]
     )
@@ -95,7 +95,7 @@ def _worker(row: tuple[Any, ...]) -> WorkerRow:
         beside = children if has_children and worker.concurrency else 0
         slots = worker.concurrency + beside
         # A worker starts what it claims while it has free slots, and reports only jobs that run for a while.
-        running = max(reported, min(worker.holds - apart, worker.concurrency) + min(apart, beside))
+        running = max(reported, min(worker.holds - in_children, worker.concurrency) + min(in_children, beside))
     state = (
         "lost"
         if worker.lost_at

@@ -5,7 +5,7 @@ from typing import TypeVar
 from uuid import UUID
 
 from treadle.db.query import Rows
-from treadle.words.claim import Claim
+from treadle.words.job import Claim
 from treadle.words.record import OutgoingEvent, OutgoingLogLine
 
 Line = TypeVar("Line", OutgoingEvent, OutgoingLogLine)

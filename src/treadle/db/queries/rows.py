@@ -35,9 +35,9 @@ def read_row(row: tuple[Any, ...]) -> JobRow:
     values = list(row)
     values[_STATUS] = _STATUSES[row[_STATUS]]
     values[_DATA] = decode(row[_DATA])
-    for place in _OTHERS:
-        if row[place] is not None:
-            values[place] = decode(row[place])
+    for column in _OTHERS:
+        if row[column] is not None:
+            values[column] = decode(row[column])
     if row[_HEADERS] is not None:
         values[_HEADERS] = read_headers(row[_HEADERS])
     return JobRow._make(values)
@@ -51,7 +51,7 @@ def read_claimed(rows: Rows) -> Claimed:
         except UndecodableJob as error:
             values = list(row)
             values[_STATUS] = Status.CLAIMED
-            for place in (_DATA, *_OTHERS, _HEADERS):
-                values[place] = None
+            for column in (_DATA, *_OTHERS, _HEADERS):
+                values[column] = None
             claimed.undecodable.append((JobRow._make(values), error))
     return claimed

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from treadle.db.queries.operations import audit_params
 from treadle.db.query import Query, Rows, call, statement
+from treadle.text.exceptions import clean_error
 from treadle.words.errors import InvalidArgument, UnknownSchedule, shown
 from treadle.words.naming import text_within
-from treadle.words.payload import clean_error
 from treadle.words.schedule import Declaration, DueSchedule, Plan, ScheduleRow
 from treadle.words.schedule_status import HISTORY, STATES, Occurrence, ScheduleList, ScheduleStatus
 

@@ -7,8 +7,7 @@ from uuid import UUID
 
 from treadle.db.query import Query, Rows, statement
 from treadle.words.payload import decode
-from treadle.words.progress import Progress
-from treadle.words.snapshot import JobSnapshot
+from treadle.words.snapshot import JobSnapshot, Progress
 from treadle.words.status import Status
 
 _PACE = ("done", "total", "rate", "left")

@@ -27,8 +27,8 @@ class Swept(NamedTuple):
 # Writing
 
 
-def create(name: str | None, place: str | None, job_id: UUID | None) -> Query[UUID]:
-    params = {"name": name, "place": place, "job_id": job_id}
+def create(name: str | None, location: str | None, job_id: UUID | None) -> Query[UUID]:
+    params = {"name": name, "place": location, "job_id": job_id}
     return Query(statement("create_stored"), params, lambda rows: UUID(str(rows[0][0])))
 
 
@@ -54,13 +54,13 @@ def discard(stored_id: UUID) -> Query[None]:
 
 
 def get_stored(stored: Stored) -> Query[str | None]:
-    """Returns the place of its file, or None if its bytes are in PostgreSQL."""
+    """Returns the location of its file, or None if its bytes are in PostgreSQL."""
 
     def read(rows: Rows) -> str | None:
         if not rows:
             raise StoredNotFound(stored.id)
-        place: str | None = rows[0][0]
-        return place
+        location: str | None = rows[0][0]
+        return location
 
     return Query(statement("get_stored"), {"id": stored.id}, read)
 
@@ -121,8 +121,8 @@ def use(uses: Sequence[tuple[UUID, UUID | str]]) -> Query[list[UUID]]:
 
 def sweep(grace: timedelta, limit: int) -> Query[Swept]:
     def read(rows: Rows) -> Swept:
-        removed, more, files, places = rows[0]
-        return Swept(removed, more, list(zip(files, places, strict=True)))
+        removed, more, files, locations = rows[0]
+        return Swept(removed, more, list(zip(files, locations, strict=True)))
 
     return call("sweep_stored", {"grace": grace, "limit": limit}, read, columns="swept, more, files, places")
 

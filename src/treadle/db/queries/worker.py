@@ -8,8 +8,7 @@ from uuid import UUID
 
 from treadle.db.queries.columns import columns
 from treadle.db.query import Query, Rows, call, statement
-from treadle.words.claim import Claim
-from treadle.words.job import JobError
+from treadle.words.job import Claim, JobError
 from treadle.words.outcome import Outcome
 from treadle.words.status import Status
 
@@ -257,9 +256,11 @@ class Unbegun(NamedTuple):
     """How long ago it was claimed."""
 
 
-def find_unbegun(worker_id: str, begun: Sequence[UUID], here: int, apart: int, seconds: float) -> Query[Unbegun | None]:
+def find_unbegun(
+    worker_id: str, begun: Sequence[UUID], here: int, in_children: int, seconds: float
+) -> Query[Unbegun | None]:
     """The oldest job that the worker claimed so many seconds ago and should have begun."""
-    params = {"worker_id": worker_id, "begun": list(begun), "here": here, "apart": apart, "seconds": seconds}
+    params = {"worker_id": worker_id, "begun": list(begun), "here": here, "apart": in_children, "seconds": seconds}
     return call("find_unbegun", params, lambda rows: Unbegun._make(rows[0]) if rows else None, columns="id, seconds")
 
 

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from treadle.doctor.facts import AbandonedClaim, CrashingJob, FailingKey, Tick, UnclaimableJob, Worker
 from treadle.doctor.finding import Context, Finding, Severity, highest, ok, severity_of
 from treadle.doctor.text import identifier, lines, plural
+from treadle.text.stuck import continue_children, describe_stopped, describe_stuck, unblock
+from treadle.text.unclaimable import give_attempts, why_unclaimable
 from treadle.words.formatting import span
-from treadle.words.stuck import continue_children, describe_stopped, describe_stuck, unblock
-from treadle.words.unclaimable import give_attempts, why_unclaimable
 
 # A heartbeat may be this far in the future: two clocks never agree exactly.
 JITTER = 1.0

@@ -11,7 +11,7 @@ from treadle.db.query import Query
 from treadle.jobs.backend import Backend
 from treadle.jobs.function import Call
 from treadle.jobs.handle import Handle
-from treadle.jobs.outputs import places_of
+from treadle.jobs.outputs import positions_of
 from treadle.jobs.workflows.steps import Edge, ForEach, Signal, Step, StepGraph
 from treadle.words.after import may_fail
 from treadle.words.errors import InvalidArgument
@@ -40,13 +40,20 @@ class Blocks:
     def add(self, step: Step[Any], after: Sequence[Edge]) -> None:
         with Noted() as used:
             block = self._block(step, after)
-        place = step.workflow.places.get(step)
-        block |= {"part": self._part(step.workflow), "steps": [step.name], "efforts": [step.effort], "places": [place]}
+        position = step.workflow.positions.get(step)
+        block |= {
+            "part": self._part(step.workflow),
+            "steps": [step.name],
+            "efforts": [step.effort],
+            "places": [position],
+        }
         self._numbers[step] = self._append(block, used)
         if step.undo is not None:
             with Noted() as used:
                 prepared = step.undo.prepared()
-            if any(output.source is not step for value in prepared.outputs.values() for output, _ in places_of(value)):
+            if any(
+                output.source is not step for value in prepared.outputs.values() for output, _ in positions_of(value)
+            ):
                 raise InvalidArgument(f"{step}: undo can only use the result of its own step")
             self.uses += [(self._numbers[step], each) for each in used or ()]
             self._undo.append(
@@ -110,21 +117,21 @@ class Blocks:
             return self._mapped(step, work, after)
         data = {"name": step.name or work.name}
         number = self._part(work)
-        return {"job_type": WORKFLOW, "workflow": number, "data": [json.dumps(data)], "returns": bool(work.places)}
+        return {"job_type": WORKFLOW, "workflow": number, "data": [json.dumps(data)], "returns": bool(work.positions)}
 
     def _called(self, call: Call[Any], after: Sequence[Edge], shown: str = "") -> dict[str, Any]:
         prepared = call.prepared()
         self.backend = call.function.backend
         edges = _merged(after, shown)
         for name, value in prepared.outputs.items():
-            for output, place in places_of(value):
+            for output, position in positions_of(value):
                 known = edges.setdefault(output.source, Edge(output.source))
-                if known.arguments and known.place != place:
+                if known.arguments and known.position != position:
                     raise InvalidArgument(f"{shown}: a result is used as an argument, and in a list: use it once")
                 if known.if_failed:
                     raise InvalidArgument(f"{shown}: if {output.source} fails, it has no result")
                 known.arguments.append(name)
-                known.place = place
+                known.position = position
         return {
             "job_type": call.function.name,
             "data": [prepared.data],
@@ -164,7 +171,7 @@ class Blocks:
         return self._count - 1
 
     def _part(self, workflow: StepGraph) -> int:
-        if workflow.place is None:
+        if workflow.as_step is None:
             return 0
         if workflow not in self._nested:
             self._nested[workflow] = self._next_workflow()
@@ -186,8 +193,8 @@ class Blocks:
             found["if_failed"] = True
         if edge.arguments:
             found["arguments"] = edge.arguments
-        if edge.place is not None:
-            found["place"] = edge.place
+        if edge.position is not None:
+            found["place"] = edge.position
         return found
 
 

@@ -52,8 +52,8 @@ class StepGraph:
     def __init__(self, name: str) -> None:
         self.name = name
         self.steps: list[Step[Any]] = []
-        self.place: Step[Any] | None = None  # the step of another workflow that this one is
-        self.places: dict[Step[Any], int] = {}  # of the results in that of the workflow; -1: it is this one
+        self.as_step: Step[Any] | None = None  # in the workflow that this one is part of
+        self.positions: dict[Step[Any], int] = {}  # of their results in that of the workflow; -1: it is this one
         self.names: dict[str, Step[Any]] = {}
         self.signals: set[str] = set()
 
@@ -72,7 +72,7 @@ class Edge:
     ok_to_fail: bool = False
     if_failed: bool = False
     arguments: list[str] = field(default_factory=list)
-    place: int | None = None
+    position: int | None = None
 
 
 class Step(Generic[R]):

@@ -107,7 +107,7 @@ class Workflow(StepGraph):
                 raise InvalidArgument(f"undo must be a call, for a step that is a call, got {undo!r}")
             step.undo = undo.with_first(step.output)
         if isinstance(work, Workflow):
-            work.place = step
+            work.as_step = step
         return step
 
     def map(
@@ -147,9 +147,9 @@ class Workflow(StepGraph):
         if strange := [each for each in steps if each.workflow is not self]:
             raise InvalidArgument(f"{strange[0]} is a step of another workflow")
         if isinstance(output, Step):
-            self.places, self._returns = {output: -1}, output.returns
+            self.positions, self._returns = {output: -1}, output.returns
         else:
-            self.places, self._returns = {step: nth for nth, step in enumerate(steps)}, list
+            self.positions, self._returns = {step: nth for nth, step in enumerate(steps)}, list
 
     def enqueue(self, *, connection: Source | None = None) -> WorkflowHandle:
         """Enqueue all jobs in one transaction: that of `connection`, if it is given."""
@@ -189,7 +189,7 @@ class Workflow(StepGraph):
         return step
 
     def _nested(self, inner: "Workflow") -> "Workflow":
-        if inner.place is not None:
+        if inner.as_step is not None:
             raise InvalidArgument(f"{inner.name} is part of a workflow already: build another one")
         if inner.callbacks or inner.deadline is not None:
             raise InvalidArgument(f"{inner.name} is part of a workflow: only the whole has callbacks and a deadline")
@@ -197,7 +197,7 @@ class Workflow(StepGraph):
         while outer is not None:
             if outer is inner:
                 raise InvalidArgument(f"{inner.name} cannot be a part of itself")
-            outer = outer.place.workflow if outer.place else None
+            outer = outer.as_step.workflow if outer.as_step else None
         if not inner.steps:
             raise InvalidArgument(f"{inner.name} has no steps")
         return inner
@@ -249,8 +249,8 @@ class Workflow(StepGraph):
     # Enqueueing
 
     def _blocks(self) -> tuple[Blocks, Backend]:
-        if self.place is not None:
-            raise InvalidArgument(f"{self.name} is part of {self.place.workflow.name}: enqueue that")
+        if self.as_step is not None:
+            raise InvalidArgument(f"{self.name} is part of {self.as_step.workflow.name}: enqueue that")
         if not self.steps:
             raise InvalidArgument(f"{self.name} has no steps")
         blocks = Blocks()
@@ -264,7 +264,7 @@ class Workflow(StepGraph):
         return blocks, blocks.backend
 
     def _queries(self, blocks: Blocks, call: EnqueueCall) -> list[Query[Any]]:
-        options: dict[str, Any] = {"returns": bool(self.places)}
+        options: dict[str, Any] = {"returns": bool(self.positions)}
         if self.deadline is not None:
             options["deadline"] = self.deadline
         return blocks.queries(self.name, options, call.headers)
@@ -285,11 +285,11 @@ def edges_for(step: Step[Any]) -> list[Edge]:
     """What a step waits for, by `after`. Those of a nested workflow also wait for what that waits for, unless another
     of its steps has to complete first, which does."""
     edges = _own_edges(step)
-    place = step.workflow.place
+    whole = step.workflow.as_step
     needed = [edge.source for edge in edges if not edge.ok_to_fail and not edge.if_failed]
     needed += sources_of(step.work) if isinstance(step.work, Call) else []
-    if place is not None and not any(isinstance(each, Step) and each.workflow is step.workflow for each in needed):
-        edges += edges_for(place)
+    if whole is not None and not any(isinstance(each, Step) and each.workflow is step.workflow for each in needed):
+        edges += edges_for(whole)
     return edges
 
 

@@ -9,6 +9,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from treadle.db.database import DatabaseError
+from treadle.text.log import log
+from treadle.text.masking import masked
 from treadle.web.dashboard.pages.formatting import sentence
 from treadle.web.dashboard.pages.rendering import HEADERS, page
 from treadle.web.dashboard.routes import CONTEXT_KEY, SAFE_METHODS, Context
@@ -31,8 +33,6 @@ from treadle.words.errors import (
     UnknownWorker,
     WrongStatus,
 )
-from treadle.words.masking import masked
-from treadle.words.own_log import log
 
 _TITLES = {
     400: "Invalid request",

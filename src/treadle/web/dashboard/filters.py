@@ -2,11 +2,11 @@
 
 from datetime import UTC, datetime
 
+from treadle.text.payload_condition import read_payload_condition
 from treadle.web.dashboard.routes import Context
 from treadle.words.changes import AuditFilter
 from treadle.words.listing import JobFilter
 from treadle.words.moment import moment
-from treadle.words.payload_condition import PayloadCondition
 
 # In the order of the fields of JobFilter.
 NAMES = ("status", "type", "queue", "worker", "key", "search", "since", "until", "where")
@@ -34,7 +34,7 @@ def read_filter(
         search,
         None if since is None else moment(since, "since", now),
         None if until is None else moment(until, "until", now),
-        None if where is None else PayloadCondition.read(where),
+        None if where is None else read_payload_condition(where),
     )
 
 

@@ -1,7 +1,7 @@
 """Decides which values of jobs a visitor may see, for the pages and the API.
 
 Operators see payloads, results, checkpoints, headers and the results of steps; viewers do not. Events, log lines and
-errors are for all roles. Everything that is shown is masked: see words/masking.py.
+errors are for all roles. Everything that is shown is masked: see text/masking.py.
 """
 
 from treadle.db.queries.workflows import Neighbours
@@ -9,10 +9,10 @@ from treadle.doctor.finding import Finding
 from treadle.operations.details import JobDetails
 from treadle.operations.graph import mask_graph, mask_node
 from treadle.operations.masking import mask_details
+from treadle.text.masking import masked
 from treadle.web.dashboard.security.access import Role
 from treadle.why.reason import Reason
 from treadle.words.graph import Graph
-from treadle.words.masking import masked
 
 
 def may_see_payloads(role: Role) -> bool:

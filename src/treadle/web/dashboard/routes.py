@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from treadle.db.patience import on_screen
+from treadle.db.screen_limits import on_screen
 from treadle.web.dashboard.request_body import Form, read_body
 from treadle.web.dashboard.security.access import NOBODY, Authorize, Role, Visitor, cleaned_name
 from treadle.web.dashboard.security.cookies import BROWSER, SESSION, get_cookie, set_cookie

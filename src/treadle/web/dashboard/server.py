@@ -10,12 +10,12 @@ import uvicorn
 
 from treadle.app.treadle import Treadle
 from treadle.db.reconnecting import Outage, reconnect_delay
+from treadle.text.log import log
 from treadle.web.dashboard.app import dashboard_app
 from treadle.web.dashboard.pages.live.readings import finish_reads
 from treadle.web.dashboard.security.local_only import local_only
 from treadle.web.dashboard.security.role_secrets import RoleSecrets
 from treadle.words.errors import DatabaseUnreachable, TreadleError
-from treadle.words.own_log import log
 
 # For pages, streams and API clients together; further connections get a 503.
 MAX_CONNECTIONS = 1000

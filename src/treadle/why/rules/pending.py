@@ -3,13 +3,13 @@
 import shlex
 from typing import Any
 
+from treadle.text.unclaimable import give_attempts, why_unclaimable
 from treadle.why.facts import COUNT_LIMIT, Facts, LiveWorker, ScheduleFacts
 from treadle.why.reason import Reason
 from treadle.why.text import because, clipped, elapsed, enumerated, limited, utc
 from treadle.words.changes import Pause
 from treadle.words.formatting import printable, span
 from treadle.words.graph import WORKFLOW
-from treadle.words.unclaimable import give_attempts, why_unclaimable
 
 # A claim also locks the row, for milliseconds.
 LOCKED_SECONDS = 1.0

@@ -2,10 +2,11 @@
 
 from typing import Any
 
+from treadle.text.stuck import continue_children, describe_stuck, unblock, where_blocked
 from treadle.why.facts import Facts, ScheduleFacts
 from treadle.why.reason import Reason
 from treadle.why.text import clipped, elapsed, plural
-from treadle.words.stuck import StoppedChild, Stuck, continue_children, describe_stuck, unblock, where_blocked
+from treadle.words.stuck import StoppedChild, Stuck
 
 
 def workers_stuck(facts: Facts | ScheduleFacts) -> Reason | None:

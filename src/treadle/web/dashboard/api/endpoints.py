@@ -19,6 +19,7 @@ from treadle.operations.details import JobDetails, aget_details
 from treadle.operations.graph import aget_job_graph
 from treadle.operations.ids import aresolve_id
 from treadle.operations.overview import aoverview
+from treadle.text.masking import masked
 from treadle.web.dashboard import actions
 from treadle.web.dashboard.actions import LimitAction
 from treadle.web.dashboard.api import error_operations, openapi, places
@@ -36,7 +37,6 @@ from treadle.web.dashboard.security.access import Role
 from treadle.why.explain import awhy, awhy_schedule
 from treadle.words.changes import Action
 from treadle.words.errors import JobNotFound
-from treadle.words.masking import masked
 
 Operation: TypeAlias = Callable[[Context, Any], Awaitable[Any]]
 

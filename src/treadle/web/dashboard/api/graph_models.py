@@ -5,9 +5,9 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from treadle.operations.graph_groups import Kind, group_label, items
 from treadle.web.dashboard.api.model import ResponseModel
 from treadle.words import graph as graphs
-from treadle.words.graph_groups import Kind, group_label, items
 
 
 class GraphNode(ResponseModel):

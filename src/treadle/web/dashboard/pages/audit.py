@@ -7,6 +7,7 @@ from starlette.responses import Response
 
 from treadle.app.treadle import Treadle
 from treadle.db.queries import operations as operation_queries
+from treadle.text.masking import masked
 from treadle.web.dashboard.filters import read_audit_filter
 from treadle.web.dashboard.pages.live.readings import Readings
 from treadle.web.dashboard.pages.live.regions import Regions, stream_regions
@@ -15,7 +16,6 @@ from treadle.web.dashboard.routes import Context, RouteSpec
 from treadle.web.dashboard.security.access import Role
 from treadle.words.changes import ACT_LIMIT, AUDIT_ACTIONS, ActList
 from treadle.words.errors import InvalidArgument, shown
-from treadle.words.masking import masked
 
 PAGE_SIZE = 50
 JOBS = 100

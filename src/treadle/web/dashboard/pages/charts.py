@@ -6,8 +6,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from treadle.words.formatting import count, printable, span
-from treadle.words.marks import Mark
-from treadle.words.overview import Span
+from treadle.words.overview import Mark, Span
 
 HEIGHT = 100.0
 

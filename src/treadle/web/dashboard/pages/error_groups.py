@@ -11,6 +11,7 @@ from treadle.app.treadle import Treadle
 from treadle.db.queries import error_groups as group_queries
 from treadle.db.queries.error_groups import GroupFilter
 from treadle.operations.error_groups import STATUSES, acount_jobs, aget_details
+from treadle.text.masking import masked
 from treadle.web.dashboard import error_actions
 from treadle.web.dashboard.api.error_operations import group_id
 from treadle.web.dashboard.pages.forms import act_of
@@ -23,7 +24,6 @@ from treadle.web.dashboard.urls import with_result
 from treadle.words.changes import Action
 from treadle.words.error_group import ErrorGroups, GroupDetails
 from treadle.words.errors import InvalidArgument, shown
-from treadle.words.masking import masked
 
 GROUPS = 100
 # Less often than other pages: workers count the groups every 10 seconds.

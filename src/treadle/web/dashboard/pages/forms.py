@@ -11,6 +11,7 @@ from treadle.app.treadle import Treadle
 from treadle.db.queries import operations as operation_queries
 from treadle.db.queries.jobs import job_id
 from treadle.operations.bulk import Confirmed
+from treadle.text.masking import masked
 from treadle.web.dashboard import actions
 from treadle.web.dashboard.filters import filter_of
 from treadle.web.dashboard.pages.rendering import page
@@ -20,7 +21,6 @@ from treadle.web.dashboard.urls import local_path, with_result
 from treadle.words.changes import Action
 from treadle.words.errors import InvalidArgument, shown
 from treadle.words.listing import JobFilter
-from treadle.words.masking import masked
 
 
 def routes(app: Treadle) -> list[RouteSpec]:

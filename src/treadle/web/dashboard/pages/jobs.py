@@ -13,6 +13,7 @@ from treadle.db.queries.listing import estimate_jobs, find_jobs, has_payload_ind
 from treadle.db.queries.overview import Names, find_names
 from treadle.db.queries.snapshots import find_snapshots
 from treadle.operations.bulk import acount_to_confirm, lists
+from treadle.text.payload_condition import index_statement
 from treadle.web.dashboard.filters import filter_of, filter_parameters, fixed_parameters, read_filter
 from treadle.web.dashboard.pages.copying import list_commands
 from treadle.web.dashboard.pages.live.job_list import LiveLists
@@ -118,7 +119,7 @@ def routes(app: Treadle, searches: Searches, readings: Readings) -> list[RouteSp
         for each in where:
             if await app.database.aread(has_payload_index(each.path)):
                 return None
-        return where[0].index_statement(app.database.schema) if where else None
+        return index_statement(where[0], app.database.schema) if where else None
 
     async def confirm_bulk(context: Context) -> Response:
         action = context.field("action") or ""

@@ -10,6 +10,7 @@ from starlette.responses import RedirectResponse, Response
 from treadle.app.treadle import Treadle
 from treadle.db.queries import limits as limit_queries
 from treadle.db.query import Query
+from treadle.text.masking import masked
 from treadle.web.dashboard import actions
 from treadle.web.dashboard.actions import LIMIT_SUMMARIES, LimitAction
 from treadle.web.dashboard.pages.live.readings import Readings
@@ -20,7 +21,6 @@ from treadle.web.dashboard.security.access import Role
 from treadle.web.dashboard.urls import local_path, with_result
 from treadle.words.errors import InvalidArgument, UnknownLimit, shown
 from treadle.words.limit_status import PENDING_COUNTED, LimitStatus
-from treadle.words.masking import masked
 
 # Limits and keys of limits on one page.
 LIMITS = 100

@@ -3,6 +3,7 @@
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 
+from treadle.text.log import log
 from treadle.web.dashboard.pages.formatting import sentence
 from treadle.web.dashboard.pages.rendering import page
 from treadle.web.dashboard.routes import Context, RouteSpec
@@ -10,7 +11,6 @@ from treadle.web.dashboard.security.access import Role, cleaned_name
 from treadle.web.dashboard.security.cookies import BROWSER, SESSION, delete_cookie, set_cookie
 from treadle.web.dashboard.security.role_secrets import SESSION_SECONDS, RoleSecrets
 from treadle.web.dashboard.urls import local_path
-from treadle.words.own_log import log
 
 
 def routes(secrets: RoleSecrets) -> list[RouteSpec]:

@@ -16,6 +16,7 @@ from treadle.operations.overview import STEPS, make_overview
 from treadle.operations.slots import SlotMap, make_slot_map
 from treadle.operations.state import QueueState, aread_state
 from treadle.operations.verdict import Verdict, VerdictReader, with_findings
+from treadle.text.masking import masked
 from treadle.web.dashboard.health import HealthCheck
 from treadle.web.dashboard.pages.charts import panel
 from treadle.web.dashboard.pages.forms import job_type_of
@@ -27,9 +28,7 @@ from treadle.web.dashboard.pages.slots import draw_slots
 from treadle.web.dashboard.routes import Context, RouteSpec
 from treadle.web.dashboard.security.access import Role
 from treadle.web.dashboard.urls import local_path
-from treadle.words.marks import Mark
-from treadle.words.masking import masked
-from treadle.words.overview import Overview
+from treadle.words.overview import Mark, Overview
 from treadle.words.snapshot import JobSnapshot
 
 # Running jobs that are listed.

@@ -25,6 +25,7 @@ from treadle.operations.places import (
     make_details,
     make_places,
 )
+from treadle.text.masking import masked
 from treadle.web.dashboard.pages.charts import panel
 from treadle.web.dashboard.pages.live.readings import Reading, Readings
 from treadle.web.dashboard.pages.live.regions import Regions, stream_regions
@@ -37,8 +38,7 @@ from treadle.web.dashboard.security.access import Role
 from treadle.words.errors import TooSlow
 from treadle.words.limit_status import LimitStatus
 from treadle.words.listing import JobFilter, JobSummary
-from treadle.words.marks import Mark
-from treadle.words.masking import masked
+from treadle.words.overview import Mark
 from treadle.words.places import Activity, Place, PlaceDetails, Places
 from treadle.words.schedule_status import ScheduleStatus
 

@@ -6,6 +6,7 @@ from urllib.parse import urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse
 
+from treadle.text.masking import masked
 from treadle.web.dashboard.pages import formatting
 from treadle.web.dashboard.pages.charts import brief
 from treadle.web.dashboard.pages.remedies import linked
@@ -13,7 +14,6 @@ from treadle.web.dashboard.routes import Context
 from treadle.web.dashboard.security.access import Role
 from treadle.words.changes import AUDIT_ACTIONS
 from treadle.words.formatting import count, facts, pace, printable, rate, share, short_id, span
-from treadle.words.masking import masked
 
 _templates = Environment(
     loader=PackageLoader("treadle.web.dashboard"),

@@ -9,6 +9,7 @@ from starlette.responses import RedirectResponse, Response
 from treadle.app.treadle import Treadle
 from treadle.db.queries import schedules as schedule_queries
 from treadle.db.query import Query
+from treadle.text.masking import masked
 from treadle.web.dashboard import actions
 from treadle.web.dashboard.actions import SCHEDULE_SUMMARIES, ScheduleAction
 from treadle.web.dashboard.pages.live.readings import Readings
@@ -21,7 +22,6 @@ from treadle.web.dashboard.security.access import Role
 from treadle.web.dashboard.urls import local_path, with_result
 from treadle.why.explain import awhy_schedule
 from treadle.words.errors import UnknownSchedule
-from treadle.words.masking import masked
 from treadle.words.schedule import ScheduleRow
 from treadle.words.schedule_status import STATES, Occurrence, ScheduleList, ScheduleStatus
 

@@ -3,9 +3,9 @@
 from typing import Any, NamedTuple
 
 from treadle.app.treadle import Treadle
-from treadle.words.backoff import Backoff
 from treadle.words.duration import duration
 from treadle.words.formatting import span
+from treadle.words.retries import Backoff
 
 
 class Settings(NamedTuple):

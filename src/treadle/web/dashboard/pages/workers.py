@@ -7,6 +7,8 @@ from typing import Any
 from starlette.responses import RedirectResponse, Response
 
 from treadle.app.treadle import Treadle
+from treadle.text.masking import masked
+from treadle.text.stuck import continue_children, describe_stopped, describe_stuck, summarize_stopped, unblock
 from treadle.web.dashboard import actions
 from treadle.web.dashboard.pages.live.readings import Readings
 from treadle.web.dashboard.pages.live.regions import Regions, stream_regions
@@ -15,10 +17,8 @@ from treadle.web.dashboard.routes import Context, RouteSpec
 from treadle.web.dashboard.security.access import Role
 from treadle.web.dashboard.urls import with_result
 from treadle.words.errors import InvalidArgument, UnknownWorker, shown
-from treadle.words.masking import masked
 from treadle.words.naming import MOST_CONCURRENCY
 from treadle.words.overview import WorkerRow
-from treadle.words.stuck import continue_children, describe_stopped, describe_stuck, summarize_stopped, unblock
 
 # Lost workers that are listed.
 MAX_LOST = 50

@@ -9,6 +9,7 @@ from treadle.app.treadle import Treadle
 from treadle.db.queries.dashboard import find_workflows
 from treadle.db.queries.listing import may_read_payloads
 from treadle.db.query import Query
+from treadle.text.masking import masked
 from treadle.web.dashboard.pages.live.readings import Readings
 from treadle.web.dashboard.pages.live.regions import Regions, stream_regions
 from treadle.web.dashboard.pages.rendering import fragment, page
@@ -16,7 +17,6 @@ from treadle.web.dashboard.redaction import may_see_payloads
 from treadle.web.dashboard.routes import Context, RouteSpec
 from treadle.web.dashboard.security.access import Role
 from treadle.words.errors import InvalidArgument, shown
-from treadle.words.masking import masked
 from treadle.words.workflow_list import WORKFLOW_STATES, WorkflowList
 
 PAGE_SIZE = 50

@@ -7,6 +7,7 @@ from contextlib import aclosing
 from starlette.responses import Response
 
 from treadle.app.treadle import Treadle
+from treadle.text.masking import masked
 from treadle.web.dashboard.pages.graph import RenderedGraphs
 from treadle.web.dashboard.pages.job import id_of, page_state, render_state, render_why
 from treadle.web.dashboard.pages.live.jobs import Deleted, JobPage, JobUpdate, LiveJobs
@@ -16,7 +17,6 @@ from treadle.web.dashboard.routes import Context, RouteSpec
 from treadle.web.dashboard.security.access import Role
 from treadle.web.frames import frame
 from treadle.web.stream import EventStream
-from treadle.words.masking import masked
 
 _CURSOR = re.compile(r"(\d{1,9})\.(\d{1,9})")
 

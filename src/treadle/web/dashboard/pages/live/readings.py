@@ -13,9 +13,9 @@ from contextlib import nullcontext, suppress
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from treadle.db.database import DatabaseError
-from treadle.db.patience import on_screen
+from treadle.db.screen_limits import on_screen
+from treadle.text.log import log
 from treadle.words.errors import DatabaseUnreachable, TableLocked, TooSlow, TreadleError
-from treadle.words.own_log import log
 
 # How often a topic is read, unless its page says otherwise.
 SECONDS = 2.0

@@ -18,8 +18,8 @@ from pydantic import AfterValidator, BaseModel, Field, Json, PlainSerializer, Se
 
 from tests.support.apps import run_jobs
 from treadle import InvalidPayload, Job, Retries, Treadle
+from treadle.attempt.round_trip import Encoder
 from treadle.words.payload import DEPTH_LIMIT
-from treadle.words.round_trip import Encoder
 
 CANARY = "hunter2-canary"
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from treadle.text.payload_condition import index_statement, read_payload_condition
 from treadle.words.errors import InvalidArgument
 from treadle.words.payload_condition import PayloadCondition
 
@@ -20,9 +21,9 @@ from treadle.words.payload_condition import PayloadCondition
     ],
 )
 def test_a_condition_is_read(text: str, path: tuple[str, ...], value: str | None) -> None:
-    read = PayloadCondition.read(text)
+    read = read_payload_condition(text)
     assert read == (path, value, ())
-    assert PayloadCondition.read(str(read)) == read
+    assert read_payload_condition(str(read)) == read
 
 
 @pytest.mark.parametrize(
@@ -39,7 +40,7 @@ def test_a_condition_is_read(text: str, path: tuple[str, ...], value: str | None
 )  # fmt: skip
 def test_a_wrong_condition_is_refused(text: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
-        PayloadCondition.read(text)
+        read_payload_condition(text)
     assert len(str(caught.value)) < 500
 
 
@@ -54,11 +55,11 @@ def test_a_wrong_condition_is_refused(text: str) -> None:
 )
 def test_a_secret_cannot_be_guessed(text: str) -> None:
     with pytest.raises(InvalidArgument, match="masked as secrets"):
-        PayloadCondition.read(text)
+        read_payload_condition(text)
 
 
 def test_the_statement_for_an_index_is_quoted() -> None:
-    statement = PayloadCondition(("a b", "it's"), "1").index_statement('my "queue"')
+    statement = index_statement(PayloadCondition(("a b", "it's"), "1"), 'my "queue"')
     path = "data #> '{\"a b\",\"it''s\"}'"
     assert statement == (
         f'create index concurrently on "my ""queue""".jobs (jsonb_hash_extended({path}, 0), id) '
@@ -76,6 +77,6 @@ def test_the_statement_for_an_index_is_quoted() -> None:
     ],
 )
 def test_several_conditions_are_joined(text: str, conditions: list[tuple[tuple[str, ...], str | None]]) -> None:
-    read = PayloadCondition.read(text)
+    read = read_payload_condition(text)
     assert [(each.path, each.value, each.also) for each in read.all] == [(*each, ()) for each in conditions]
-    assert PayloadCondition.read(str(read)) == read
+    assert read_payload_condition(str(read)) == read

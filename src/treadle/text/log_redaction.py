@@ -7,8 +7,8 @@ that the lines of libraries are masked, too.
 import logging
 from collections.abc import Mapping
 
-from treadle.words.masking import redacted
-from treadle.words.tracebacks import format_traceback
+from treadle.text.exceptions import format_traceback
+from treadle.text.masking import redacted
 
 _MARK = "treadle_redacted"
 

@@ -22,7 +22,7 @@ from treadle.db.url import CONNECT_SECONDS, hosts
 ANSWER_SECONDS = 10.0
 
 
-class Listener:
+class NotificationListener:
     def __init__(self, url: str, schema: str, kind: str, received: Callable[[str], None], name: str) -> None:
         self._url = url
         self._schema = schema

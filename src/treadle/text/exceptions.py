@@ -1,4 +1,4 @@
-"""Formats the traceback of an exception in bounded time and size.
+"""Exceptions as text that can be stored: their message, and their traceback, in bounded time and size.
 
 Python formats everything: every frame of every exception in the chain, about 0.1 ms each. A handler that fails 50,000
 calls deep, or with thousands of exceptions in a group, would block the event loop for seconds.
@@ -11,7 +11,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
 
+from treadle.text.masking import redacted
+
 _PACKAGE = str(Path(__file__).parents[1])
+ERROR_LIMIT = 16 * 1024
 # Up to these limits, the text is Python's own.
 FRAMES = 100
 EXCEPTIONS = 20
@@ -19,6 +22,30 @@ EXCEPTIONS = 20
 FIRST = 10
 _CAUSE = "\nThe above exception was the direct cause of the following exception:\n\n"
 _CONTEXT = "\nDuring handling of the above exception, another exception occurred:\n\n"
+
+
+def clean_error(error: object, limit: int = ERROR_LIMIT) -> str:
+    """A text that can always be stored, with secrets masked: recording a failure must never itself fail."""
+    try:
+        text = str(error)
+        if isinstance(error, BaseException):
+            text = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    except Exception:  # an exception whose __str__ raises still has a class
+        text = f"{type(error).__name__} (its message could not be read)"
+    # Masked before it is shortened, because half a secret would not be recognised. But a message of 100 MB must not be
+    # read as a whole, so that it is first shortened to twice the limit.
+    size = len(text)
+    begin, end = (text, "") if size <= 2 * limit else (text[:limit], text[-limit:])
+    begin, end = _storable(begin), _storable(end)
+    if size <= 2 * limit and len(begin) <= limit:
+        return begin
+    half = limit // 2
+    left_out = max(size, len(begin)) - 2 * half
+    return f"{begin[:half]}\n… {left_out:,} characters left out …\n{(end or begin)[-half:]}"
+
+
+def _storable(text: str) -> str:
+    return redacted(text.encode("utf-8", "backslashreplace").decode().replace("\x00", "\\x00"))
 
 
 class _Link(NamedTuple):

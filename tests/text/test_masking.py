@@ -2,7 +2,7 @@
 
 import pytest
 
-from treadle.words.masking import MASK, is_secret, masked
+from treadle.text.masking import MASK, is_secret, masked
 
 
 @pytest.mark.parametrize(

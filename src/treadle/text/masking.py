@@ -1,4 +1,4 @@
-"""Masks values that look like secrets: by the name of their key, and in text (secret_text.py).
+"""Masks values that look like secrets: by the name of their key, and in text (secrets.py).
 
 Everything that shows people what jobs carry uses it: the command line, `treadle top`, the API and the pages. Errors,
 tracebacks and log lines are masked before they are stored or written.
@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from treadle.words.secret_text import MASK as MASK
-from treadle.words.secret_text import without_secrets
+from treadle.text.secrets import MASK as MASK
+from treadle.text.secrets import without_secrets
 
 Value = TypeVar("Value")
 

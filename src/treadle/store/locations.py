@@ -1,5 +1,5 @@
-"""Places outside of PostgreSQL: a folder or an object store, through fsspec. Each stored content is a file named by its
-id.
+"""Locations outside of PostgreSQL: a folder or an object store, through fsspec. Each stored content is a file, named by
+its id.
 
 A file is valid once its row in the database has a size. What a crash leaves behind has a row without a size, and is
 swept. Credentials and endpoints come from fsspec's configuration or the environment, never from the row.
@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from uuid import UUID
 
+from treadle.text.log import log
 from treadle.words.errors import InvalidArgument, StoredNotFound, StoreMissing, shown
-from treadle.words.own_log import log
 
 
-def check_place(url: str) -> str:
-    """Return the URL of a place, or raise InvalidArgument."""
+def check_location(url: str) -> str:
+    """Return the URL of a location, or raise InvalidArgument."""
     if not isinstance(url, str) or "://" not in url:
         raise InvalidArgument(
             f'store must be a URL such as "file:///var/lib/blobs" or "s3://bucket/prefix", got {shown(url)}'
@@ -25,16 +25,16 @@ def check_place(url: str) -> str:
     return url
 
 
-def settled_place(url: str) -> str:
-    """The URL by which other processes find the place: a folder by its absolute path."""
+def settled_location(url: str) -> str:
+    """The URL by which other processes find the location: a folder by its absolute path."""
     filesystem, root = _filesystem(url)
     return str(filesystem.unstrip_protocol(root)) if _is_local(filesystem) else url
 
 
 @contextmanager
-def writing(place: str, stored_id: UUID) -> Iterator[BinaryIO]:
+def writing(location: str, stored_id: UUID) -> Iterator[BinaryIO]:
     """A file to write to. Where the filesystem can rename files, it gets its name only once it is complete."""
-    filesystem, path = _located(place, stored_id)
+    filesystem, path = _located(location, stored_id)
     draft = f"{path}.part" if _renames(filesystem) else path
     filesystem.makedirs(path.rpartition("/")[0], exist_ok=True)
     file = filesystem.open(draft, "wb")
@@ -58,46 +58,46 @@ def writing(place: str, stored_id: UUID) -> Iterator[BinaryIO]:
         raise
 
 
-def reading(place: str, stored_id: UUID) -> BinaryIO:
-    filesystem, path = _located(place, stored_id)
+def reading(location: str, stored_id: UUID) -> BinaryIO:
+    filesystem, path = _located(location, stored_id)
     try:
         file: BinaryIO = filesystem.open(path, "rb")
     except FileNotFoundError:
-        raise StoredNotFound(stored_id, f"its file is not in {place} (or this machine cannot access it)") from None
+        raise StoredNotFound(stored_id, f"its file is not in {location} (or this machine cannot access it)") from None
     return file
 
 
 def remove_files(files: Sequence[tuple[UUID, str]]) -> list[UUID]:
     """Remove files, and return the ids of those that no longer exist. Failures are logged; they are retried later."""
     gone = []
-    for stored_id, place in files:
+    for stored_id, location in files:
         try:
-            filesystem, path = _located(place, stored_id)
+            filesystem, path = _located(location, stored_id)
             for each in (f"{path}.part", path) if _renames(filesystem) else (path,):
                 with suppress(FileNotFoundError):
                     filesystem.rm_file(each)
             gone.append(stored_id)
         except Exception as error:
-            log.warning("stored content %s could not be removed from %s: %s", stored_id, place, error)
+            log.warning("stored content %s could not be removed from %s: %s", stored_id, location, error)
     return gone
 
 
-def _located(place: str, stored_id: UUID) -> tuple[Any, str]:
-    filesystem, root = _filesystem(place)
+def _located(location: str, stored_id: UUID) -> tuple[Any, str]:
+    filesystem, root = _filesystem(location)
     name = stored_id.hex
     # 256 folders, by the random end of the id.
     return filesystem, f"{root.rstrip('/')}/{name[-2:]}/{name}"
 
 
-def _filesystem(place: str) -> tuple[Any, str]:
+def _filesystem(location: str) -> tuple[Any, str]:
     try:
         from fsspec.core import url_to_fs
 
-        filesystem, root = url_to_fs(place)
+        filesystem, root = url_to_fs(location)
     except ImportError as error:
-        raise StoreMissing(place, error) from None
+        raise StoreMissing(location, error) from None
     except ValueError as error:  # a protocol that fsspec does not know
-        raise InvalidArgument(f"store {place!r} cannot be opened by fsspec: {error}") from None
+        raise InvalidArgument(f"store {location!r} cannot be opened by fsspec: {error}") from None
     return filesystem, str(root)
 
 

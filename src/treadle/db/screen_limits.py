@@ -1,4 +1,4 @@
-"""A shorter patience for people who wait in front of a screen, on the same pools that the application uses.
+"""Shorter time limits for people who wait in front of a screen, on the same pools that the application uses.
 
     with on_screen():
         await database.aread(query)  # fails within a few seconds instead of half a minute
@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from typing import NamedTuple
 
 
-class Patience(NamedTuple):
+class TimeLimits(NamedTuple):
     """In seconds."""
 
     connection: float
@@ -31,17 +31,17 @@ class Patience(NamedTuple):
         return self.answer - 0.5
 
 
-ON_SCREEN = Patience(connection=2.0, answer=3.0, lock=2.0)
+ON_SCREEN = TimeLimits(connection=2.0, answer=3.0, lock=2.0)
 
-_current: ContextVar[Patience | None] = ContextVar("treadle_patience", default=None)
+_current: ContextVar[TimeLimits | None] = ContextVar("treadle_time_limits", default=None)
 
 
-def current() -> Patience | None:
+def current() -> TimeLimits | None:
     return _current.get()
 
 
 @contextmanager
-def patience(limits: Patience) -> Iterator[None]:
+def limited_to(limits: TimeLimits) -> Iterator[None]:
     token = _current.set(limits)
     try:
         yield
@@ -50,11 +50,11 @@ def patience(limits: Patience) -> Iterator[None]:
 
 
 def on_screen(read_lock: float | None = None) -> AbstractContextManager[None]:
-    """The patience of somebody in front of a screen, who may know that a table is locked."""
-    return patience(ON_SCREEN if read_lock is None else ON_SCREEN._replace(read_lock=read_lock))
+    """The time limits of somebody in front of a screen, who may know that a table is locked."""
+    return limited_to(ON_SCREEN if read_lock is None else ON_SCREEN._replace(read_lock=read_lock))
 
 
 def shortened(seconds: float) -> float:
-    """The time limit of a read, which is `seconds` unless the patience is shorter."""
+    """The time limit of a read, which is `seconds` unless a limit is shorter."""
     limits = current()
     return seconds if limits is None else min(seconds, limits.statement)

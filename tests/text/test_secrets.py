@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.words.masking import MASK, Redaction, is_secret, masked
-from treadle.words.secret_text import without_secrets
+from treadle.text.masking import MASK, Redaction, is_secret, masked
+from treadle.text.secrets import without_secrets
 
 CANARY = "hunter2-canary"
 

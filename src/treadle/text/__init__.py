@@ -1,0 +1,1 @@
+"""Text for people and logs: masked, bounded and printable."""
