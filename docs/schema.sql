@@ -61,11 +61,11 @@ COMMENT ON FUNCTION treadle.add_members(p_ids uuid[], p_workflow jsonb) IS 'Make
 
 COMMENT ON FUNCTION treadle.add_workflow(p_id uuid, p_data jsonb, p_returns boolean, p_open boolean, p_deadline double precision, p_plan jsonb, p_after jsonb, p_part jsonb) IS 'Adds the job that a workflow is. Its row in workflows exists.';
 
-COMMENT ON FUNCTION treadle.admit_jobs(p_now timestamp with time zone, p_places tid[], p_names character varying[], p_keys character varying[], p_room integer[], p_weighted boolean, p_fair boolean) IS 'Those of the jobs at p_places that fit into the room of their limits.';
+COMMENT ON FUNCTION treadle.admit_jobs(p_now timestamp with time zone, p_places tid[], p_names character varying[], p_keys character varying[], p_room integer[], p_weighted boolean, p_fair boolean) IS 'Of the jobs that claim_lanes() has locked, those that fit into the room of their limits, in the order of their time; if the lanes take turns, in a random order that keeps their shares and the order within each. If one does not fit, those behind it in its lane wait, too. A job that weighs more than its limit allows in all fits when nothing else uses the limit.';
 
 COMMENT ON FUNCTION treadle.advance_waiting(p_limit integer) IS 'Decides about jobs that wait for others, as far as that could not be decided at commit. A part of claims and ticks; several may do this at the same time.';
 
-COMMENT ON FUNCTION treadle.aged_lanes(p_job_types character varying[], p_queues character varying[], p_before timestamp with time zone, p_lanes treadle.lane_range[]) IS 'The lanes of the priority whose first job has waited longest, if that was due before p_before.';
+COMMENT ON FUNCTION treadle.aged_lanes(p_job_types character varying[], p_queues character varying[], p_before timestamp with time zone, p_lanes treadle.lane_range[]) IS 'The lanes of the priority whose first job has waited longest, if that was due before p_before: see Treadle(aging=…). Of p_lanes; or if there are too many, of some of each of the lowest priorities of each job type, beginning at a random one.';
 
 COMMENT ON FUNCTION treadle.announce(p_ids uuid[], p_kind text) IS 'Sends the ids of jobs to the sessions that wait for the jobs to finish (ends), or that watch their events and progress (news). Nothing is sent unless a session has requested it: see request_notifications().';
 
@@ -265,15 +265,15 @@ COMMENT ON FUNCTION treadle.check_results(p_after jsonb) IS 'Refuses jobs that t
 
 COMMENT ON FUNCTION treadle.check_waiting(p_ids uuid[], p_past uuid) IS 'Decides what these jobs wait for. Returns those whose rows somebody else has locked: whoever did that may let them run, or cancel them.';
 
-COMMENT ON FUNCTION treadle.claim_in_turns(p_worker_id character varying, p_job_types character varying[], p_wanted integer, p_queues character varying[]) IS 'Claims up to p_wanted due jobs of lanes that are limited, fair, aged or many, and returns their ids.';
+COMMENT ON FUNCTION treadle.claim_in_turns(p_worker_id character varying, p_job_types character varying[], p_wanted integer, p_queues character varying[]) IS 'The claim of lanes that are limited, fair or aged, or that are too many to be read at once; also of whatever an ordinary claim (claim_jobs) may have missed. Returns the ids of the jobs.';
 
-COMMENT ON FUNCTION treadle.claim_job_batch(p_worker_id character varying, p_job_types character varying[], p_batch_size integer) IS 'Claims up to p_batch_size pending jobs of the given types, highest priority first, then oldest: select * from "treadle".claim_job_batch(''worker-1'', ''{welcome}'').';
+COMMENT ON FUNCTION treadle.claim_job_batch(p_worker_id character varying, p_job_types character varying[], p_batch_size integer) IS 'Claims up to p_batch_size pending jobs of the given types, highest priority first, then oldest: select * from "treadle".claim_job_batch(''worker-1'', ''{welcome}''). This is claim_jobs() as the specification has it.';
 
-COMMENT ON FUNCTION treadle.claim_jobs(p_worker_id character varying, p_job_types character varying[], p_batch_size integer, p_queues character varying[], p_known treadle.known_lanes) IS 'Claims up to p_batch_size due jobs of the given types (in the given queues, or in all), highest priority first, then oldest.';
+COMMENT ON FUNCTION treadle.claim_jobs(p_worker_id character varying, p_job_types character varying[], p_batch_size integer, p_queues character varying[], p_known treadle.known_lanes) IS 'Claims jobs: of the highest priority first, then the oldest. Here is the claim of lanes without limits, fairness or aging; all others are left to claim_in_turns().';
 
-COMMENT ON FUNCTION treadle.claim_lanes(p_worker_id character varying, p_now timestamp with time zone, p_running xid[], p_wanted integer, p_lanes treadle.lane_range[], p_limited boolean, p_fair character varying[], p_due timestamp with time zone, p_wait boolean) IS 'Claims up to p_wanted due jobs from these lanes, the oldest first, and returns their ids.';
+COMMENT ON FUNCTION treadle.claim_lanes(p_worker_id character varying, p_now timestamp with time zone, p_running xid[], p_wanted integer, p_lanes treadle.lane_range[], p_limited boolean, p_fair character varying[], p_due timestamp with time zone, p_wait boolean) IS 'Claims jobs from lanes of one priority that may be limited, fair or aged, and returns their ids. A part of claim_in_turns(), whose settings fix the plans. The steps are those of claim_jobs(): choose, lock, mark; under limits, the room is asked for before the rows are locked (lock_limits), and what does not fit stays (admit_jobs).';
 
-COMMENT ON FUNCTION treadle.claim_work(p_worker_id character varying, p_job_types character varying[], p_batch_size integer, p_queues character varying[], p_listen boolean, p_answered bigint) IS 'claim_jobs() with the columns that a worker needs, and next_due() if it may be the last claim for now.';
+COMMENT ON FUNCTION treadle.claim_work(p_worker_id character varying, p_job_types character varying[], p_batch_size integer, p_queues character varying[], p_listen boolean, p_answered bigint) IS 'claim_jobs() for workers, with only the columns that they need. If p_listen and it finds fewer jobs than it may claim, the last row has only the column due: what next_due() returns then.';
 
 COMMENT ON FUNCTION treadle.clock_and_losses(OUT clock bigint, OUT jumps bigint, OUT losses boolean, OUT next_loss double precision) IS 'The clock in microseconds, its last jump that was noted, whether recover_lost_workers() would find something to do, and in how many seconds the next lease runs out.';
 
@@ -293,7 +293,7 @@ COMMENT ON FUNCTION treadle.count_by_bucket(p_seconds double precision[]) IS 'A 
 
 COMMENT ON FUNCTION treadle.count_depths(p_limit integer, p_time interval, p_keep interval) IS 'Counts the jobs of lanes, and of finished statuses, that are too many to be counted whenever somebody looks: see find_depths.sql, count_statuses.sql and, for how, count_segments.sql. Also keeps for each minute how many jobs waited, by queue and type. Returns in how many seconds it is due again.';
 
-COMMENT ON FUNCTION treadle.count_lanes(p_lanes treadle.lane[], p_starts timestamp with time zone[], p_known bigint[], p_budget integer, OUT depths bigint[], OUT counted_to integer[]) IS 'Counts the jobs of lanes within a budget, which is shared by the lanes that need it.';
+COMMENT ON FUNCTION treadle.count_lanes(p_lanes treadle.lane[], p_starts timestamp with time zone[], p_known bigint[], p_budget integer, OUT depths bigint[], OUT counted_to integer[]) IS 'Counts the jobs of lanes along idx_jobs_claimable, from p_starts on. p_budget is shared by those that need it: first every lane is counted up to an equal share, then the rest is divided among the lanes that have more, and once again. So a lane with 7,000 jobs among 60 short ones is counted completely. Each round reads at most p_budget entries, or 100 per lane.';
 
 COMMENT ON FUNCTION treadle.count_minutes(p_lag interval, p_limit integer, p_keep interval) IS 'Counts the jobs that finished since the last call, per minute and in total, for charts and metrics. Workers call it every few seconds. Returns how many rows of minutes changed.';
 
@@ -363,11 +363,11 @@ COMMENT ON COLUMN treadle.ticks.set_back_seen IS 'The last tick before that.';
 
 COMMENT ON COLUMN treadle.ticks.set_back_until IS 'Transactions with a lower id may have enqueued jobs by the clock before that.';
 
-COMMENT ON FUNCTION treadle.delete_unused_lanes(p_oldest treadle.ticks, p_limit integer) IS 'Deletes dormant lanes without jobs that no running transaction has seen active. Returns how many.';
+COMMENT ON FUNCTION treadle.delete_unused_lanes(p_oldest treadle.ticks, p_limit integer) IS 'A part of tick(): deletes dormant lanes without jobs that no running transaction has seen active, and returns how many. p_oldest is the newest tick that is older than every running transaction.';
 
 COMMENT ON FUNCTION treadle.describe_end(p_id uuid, p_relation text) IS 'How a job ended, as a reason for another one. If it was itself stopped because of another one, how that one ended.';
 
-COMMENT ON FUNCTION treadle.distinct_lanes() IS 'Every lane that may have jobs, once.';
+COMMENT ON FUNCTION treadle.distinct_lanes() IS 'Every lane that may have jobs, once. Lanes that are dormant and have no jobs are left out: they are about to be deleted.';
 
 COMMENT ON FUNCTION treadle.drop_belongings() IS 'Trigger: deletes the errors, events, log lines, steps, dependencies, workflows and uses of stored objects of deleted jobs.';
 
@@ -401,7 +401,7 @@ COMMENT ON FUNCTION treadle.fail_job(p_id uuid, p_error text, p_delay interval, 
 
 COMMENT ON FUNCTION treadle.failed_member(p_id uuid) IS 'The first job of a workflow that did not complete.';
 
-COMMENT ON FUNCTION treadle.fair_shares(p_fair character varying[], p_lanes treadle.lane_range[], p_due timestamp with time zone, p_wanted integer, p_lockers xid[], p_limited boolean, OUT picked treadle.lane_range[], OUT shares integer[]) IS 'Which lanes a claim takes jobs from, and how many of each, if lanes take turns.';
+COMMENT ON FUNCTION treadle.fair_shares(p_fair character varying[], p_lanes treadle.lane_range[], p_due timestamp with time zone, p_wanted integer, p_lockers xid[], p_limited boolean, OUT picked treadle.lane_range[], OUT shares integer[]) IS 'The first step of a claim, as oldest_of_lanes(), for lanes whose values of an argument take turns (see type_settings): which lanes, and how many jobs of each. Without limits, no job is read for it, unless there are several job types that do not take turns: then each of them gets as many as it has among the oldest.';
 
 COMMENT ON FUNCTION treadle.find_by_payload(p_path text[], p_value jsonb, p_status character varying, p_job_type character varying, p_queue character varying, p_worker_id character varying, p_key character varying, p_search text, p_digits text, p_since timestamp with time zone, p_until timestamp with time zone, p_first uuid, p_last uuid, p_id uuid, p_limit integer, p_look integer, p_end timestamp with time zone, p_also jsonb) IS 'The jobs with a value in the payload, the newest first, along the index that has_payload_index() has found, for find_jobs().';
 
@@ -421,9 +421,9 @@ COMMENT ON FUNCTION treadle.find_ids(p_digits text, p_before uuid, p_limit integ
 
 COMMENT ON FUNCTION treadle.find_jobs(p_status character varying, p_job_type character varying, p_queue character varying, p_worker_id character varying, p_key character varying, p_search text, p_exact uuid, p_rank integer, p_at timestamp with time zone, p_id uuid, p_limit integer, p_look integer, p_patience interval, p_since timestamp with time zone, p_until timestamp with time zone, p_path text[], p_value jsonb, p_payloads boolean, p_also jsonb) IS 'One page of a list of jobs: those that match, and with "last" where the search stopped. The cost does not grow with the table.';
 
-COMMENT ON FUNCTION treadle.find_known_lanes(p_job_types character varying[], p_queues character varying[]) IS 'The active lanes of these job types, with the time at which the search of each starts; null if there are too many, or if the floors cannot be trusted.';
+COMMENT ON FUNCTION treadle.find_known_lanes(p_job_types character varying[], p_queues character varying[]) IS 'The lanes that a search reads, each from its floor on, the highest priority first: active and not paused. They are null if there are more than c_lanes, or if the floors cannot be trusted: then the search needs lanes_in_turn(). Also whether there are limits, and when the first job of a dormant lane is due.';
 
-COMMENT ON FUNCTION treadle.find_lanes(p_budget integer) IS 'The lanes, deepest first: how many jobs wait in each (counted up to counted_to), when the first is or was due, and whether the lane is paused.';
+COMMENT ON FUNCTION treadle.find_lanes(p_budget integer) IS 'The lanes with the number of jobs that wait in each. Counting stops when p_budget is used up: a lane whose depth equals counted_to has at least that many. find_depths() also knows how many are in those.';
 
 COMMENT ON FUNCTION treadle.find_limits(p_name character varying, p_limit integer) IS 'The limits and their keys that are in use, changed or waited for: what is in force, what is in use, when the next job may start, and how many wait (counted up to counted_to). Those that jobs wait for come first.';
 
@@ -487,7 +487,7 @@ COMMENT ON FUNCTION treadle.has_values(p_data jsonb, p_conditions jsonb) IS 'Whe
 
 COMMENT ON FUNCTION treadle.heartbeat(p_worker_id character varying) IS 'Records that a worker is alive. Its jobs are not stale while it calls this often enough.';
 
-COMMENT ON FUNCTION treadle.hold_slots(p_now timestamp with time zone, p_ids uuid[], p_lanes treadle.lane[], p_limited integer[], p_limits integer[], p_names character varying[], p_keys character varying[], p_room integer[]) IS 'Adds claimed jobs to those that use their limits.';
+COMMENT ON FUNCTION treadle.hold_slots(p_now timestamp with time zone, p_ids uuid[], p_lanes treadle.lane[], p_limited integer[], p_limits integer[], p_names character varying[], p_keys character varying[], p_room integer[]) IS 'Adds the claimed jobs to those that use the limits, which lock_limits() has locked: room is -1 for one that it has not. Lanes that wait for a limit that still has room are searched again by the next claims.';
 
 COMMENT ON FUNCTION treadle.id_after(p_id uuid, p_earlier uuid) IS 'The new id p_id, or one that is higher than p_earlier if the clock was set back since. The order of jobs with a key is that of their ids, which contain the time. If the clock was set back, a new id would be lower than that of an earlier job. So this continues from the earlier id: its time, and a quarter of a microsecond.';
 
@@ -516,7 +516,7 @@ COMMENT ON FUNCTION treadle.is_head_of_key(p_key character varying, p_id uuid) I
 
 COMMENT ON FUNCTION treadle.is_in_lane(p_queue character varying, p_job_type character varying, p_priority integer, p_partition character varying, p_lane treadle.lane) IS 'Whether a job, or a row of lanes, with this queue, job type, priority and partition belongs to a lane. What identifies a lane is the type "treadle".lane; jobs, lanes and floors have its fields as columns. The planner inlines this function, and each comparison becomes a condition of that index.';
 
-COMMENT ON FUNCTION treadle.is_listed(p_dormant_xid xid8, p_limit_name character varying) IS 'Whether claims find the jobs that arrive in a lane without another row of it: it is active, or waits for a limit.';
+COMMENT ON FUNCTION treadle.is_listed(p_dormant_xid xid8, p_limit_name character varying) IS 'Whether claims find the jobs that arrive in a lane without another row of it: it is active, or waits for a limit. The planner inlines this function.';
 
 COMMENT ON FUNCTION treadle.is_muted(p_muted_at timestamp with time zone, p_muted_until timestamp with time zone) IS 'Whether a group of errors is muted now.';
 
@@ -553,25 +553,25 @@ COMMENT ON FUNCTION treadle.kept_depth(p_status character varying, p_lane treadl
 
 COMMENT ON FUNCTION treadle.key_rank(p_status character varying, p_holds smallint) IS 'The rank of an unfinished job among those with its key: 0 running, 1 next to run, 2 blocked.';
 
-COMMENT ON FUNCTION treadle.lane_after(p_lane treadle.lane, p_lockers xid[], OUT queue character varying, OUT job_type character varying, OUT priority integer, OUT partition character varying, OUT run_at timestamp with time zone) IS 'The next lane with claimable jobs after p_lane, and the time of its first job; null after the last.';
+COMMENT ON FUNCTION treadle.lane_after(p_lane treadle.lane, p_lockers xid[], OUT queue character varying, OUT job_type character varying, OUT priority integer, OUT partition character varying, OUT run_at timestamp with time zone) IS 'The next lane with claimable jobs after p_lane (null: the first), in the order of idx_jobs_claimable, and the time of its first job; null after the last.';
 
 COMMENT ON FUNCTION treadle.lane_entry(p_lane treadle.lane, p_run_at timestamp with time zone) IS 'For a job that enters a lane: the floor, if there is one, and whether claims will search the lane when the job is due.';
 
-COMMENT ON FUNCTION treadle.lane_floor(p_lane treadle.lane) IS 'The floor of a lane. No row: every job must be searched.';
+COMMENT ON FUNCTION treadle.lane_floor(p_lane treadle.lane) IS 'The floor of a lane; no row: every job must be searched. The planner inlines this function. The newest floor comes first in idx_floors_lane, so that floors which an open snapshot keeps from being removed are not read.';
 
-COMMENT ON FUNCTION treadle.lane_jobs(p_lane treadle.lane, p_start timestamp with time zone) IS 'The claimable jobs of a lane that are due at p_start or later.';
+COMMENT ON FUNCTION treadle.lane_jobs(p_lane treadle.lane, p_start timestamp with time zone) IS 'The claimable jobs of a lane that are due at p_start or later: one range of idx_jobs_claimable. Add an order by run_at and a limit to read its head.';
 
-COMMENT ON FUNCTION treadle.lanes_in_turn(p_job_types character varying[], p_queues character varying[], p_safe treadle.ticks, p_lanes integer, INOUT level bigint, INOUT first integer, INOUT turn bigint, INOUT step integer, INOUT place bigint, OUT lanes treadle.lane_range[], OUT ids bigint[]) IS 'The active lanes of these job types that a claim searches next, with the time at which the search of each starts.';
+COMMENT ON FUNCTION treadle.lanes_in_turn(p_job_types character varying[], p_queues character varying[], p_safe treadle.ticks, p_lanes integer, INOUT level bigint, INOUT first integer, INOUT turn bigint, INOUT step integer, INOUT place bigint, OUT lanes treadle.lane_range[], OUT ids bigint[]) IS 'The lanes that a claim searches next: active and not paused, of the highest priority first, up to p_lanes of one priority.';
 
-COMMENT ON FUNCTION treadle.lanes_to_display(p_safe treadle.ticks, p_limit integer) IS 'The lanes that were used last, and where to start to count their jobs.';
+COMMENT ON FUNCTION treadle.lanes_to_display(p_safe treadle.ticks, p_limit integer) IS 'The lanes for display, and where to start to count the jobs of each: at a floor that is safe, so that jobs which were committed late are counted, too. If there are more than p_limit, those that were used last: to find the deepest, all would have to be counted. The planner inlines this function.';
 
-COMMENT ON FUNCTION treadle.lanes_with_room(p_job_types character varying[], p_queues character varying[], p_now timestamp with time zone) IS 'The dormant lanes of these job types whose limits may have room now.';
+COMMENT ON FUNCTION treadle.lanes_with_room(p_job_types character varying[], p_queues character varying[], p_now timestamp with time zone) IS 'The dormant lanes that a claim searches: those of limits that may have room now (see limit_openings), of each job type up to c_lanes. If more wait for a limit, they take turns. An opening older than c_recent is left to the tick: see review_limits().';
 
 COMMENT ON FUNCTION treadle.limit_key(p_per character varying, p_partition character varying) IS 'The value of a part of a partition; empty if it has none.';
 
 COMMENT ON FUNCTION treadle.limit_lanes(p_name character varying, p_per character varying, p_key character varying) IS 'The lanes of the jobs that a limit is for, or of one value of its "per".';
 
-COMMENT ON FUNCTION treadle.limit_room(p_name character varying, p_key character varying, p_wanted bigint, p_now timestamp with time zone) IS 'What is in force for a key of a limit, which jobs use it, and how much room it has.';
+COMMENT ON FUNCTION treadle.limit_room(p_name character varying, p_key character varying, p_wanted bigint, p_now timestamp with time zone) IS 'What is in force for a key of a limit, which jobs use it, and how much room it has: the rule for all who ask. It locks nothing: see lock_limits().';
 
 COMMENT ON FUNCTION treadle.limit_state(p_name character varying, p_key character varying, p_weight integer, p_now timestamp with time zone, OUT kind character varying, OUT amount integer, OUT period interval, OUT burst integer, OUT in_use bigint, OUT running bigint, OUT available integer, OUT opens_at timestamp with time zone, OUT frees_at timestamp with time zone, OUT for_key boolean, OUT changed_by text, OUT changed_at timestamp with time zone) IS 'How much of a limit is in use, and when the next job of weight p_weight may start: for find_limits() and treadle why. With p_key null, only the values that hold for every key. Nothing is locked.';
 
@@ -581,17 +581,17 @@ COMMENT ON FUNCTION treadle.limits_and_settings() IS 'What operators see and cha
 
 COMMENT ON FUNCTION treadle.limits_of(p_queue character varying, p_job_type character varying, p_partition character varying) IS 'The limits of a lane, or of a job, that decide when it starts, each with the value of its "per". The planner inlines this function.';
 
-COMMENT ON FUNCTION treadle.limits_of_job(p_queue character varying, p_job_type character varying, p_partition character varying, p_data jsonb) IS 'The limits of a job that may have been enqueued before they were declared.';
+COMMENT ON FUNCTION treadle.limits_of_job(p_queue character varying, p_job_type character varying, p_partition character varying, p_data jsonb) IS 'The limits of a job that was not claimed under them, and may have been enqueued before they were declared: where its partition lacks the value of "per", its payload is asked. The planner inlines this function.';
 
-COMMENT ON FUNCTION treadle.list_jobs(p_names character varying[], p_keys character varying[], p_locked integer[]) IS 'Lists jobs that use these limits without having been claimed under them.';
+COMMENT ON FUNCTION treadle.list_jobs(p_names character varying[], p_keys character varying[], p_locked integer[]) IS 'A part of lock_limits(): jobs that use these limits without having been claimed under them (unlisted_jobs) are moved to limit_holders. For a rate, they count as started when they were noted.';
 
-COMMENT ON FUNCTION treadle.list_running_jobs() IS 'Notes the jobs that are claimed or running under limits that are new or were changed. Returns the limits of which more may be running.';
+COMMENT ON FUNCTION treadle.list_running_jobs() IS 'A part of lock_limits(): notes the jobs that are claimed or running under limits that are new, or whose kind, "per" or jobs have changed (unlisted_limits), so that they count. Returns the limits of which that is not yet possible: they give no room.';
 
 COMMENT ON FUNCTION treadle.lock_claimed(p_worker_id character varying, p_ids uuid[], p_leases bigint[]) IS 'Locks those of the jobs that are still claimed by the worker under these lease numbers, and returns their ids.';
 
-COMMENT ON FUNCTION treadle.lock_limit_keys(p_names character varying[], p_keys character varying[], p_wait boolean) IS 'Locks the rows of these limits, as far as no other claim has locked them, and says which.';
+COMMENT ON FUNCTION treadle.lock_limit_keys(p_names character varying[], p_keys character varying[], p_wait boolean) IS 'Locks the rows of these limits, as far as no other claim has locked them, and says which: their numbers in the lists. If all are locked, and p_wait says so, it waits for a moment: claims are short.';
 
-COMMENT ON FUNCTION treadle.lock_limits(p_now timestamp with time zone, p_lanes treadle.lane[], p_wait boolean, INOUT shares integer[], OUT lanes integer[], OUT limits integer[], OUT names character varying[], OUT keys character varying[], OUT room integer[], OUT enough boolean) IS 'Locks the limits of these lanes, and says how many jobs of each they allow at most. Makes lanes dormant that must wait.';
+COMMENT ON FUNCTION treadle.lock_limits(p_now timestamp with time zone, p_lanes treadle.lane[], p_wait boolean, INOUT shares integer[], OUT lanes integer[], OUT limits integer[], OUT names character varying[], OUT keys character varying[], OUT room integer[], OUT enough boolean) IS 'Locks the limits of lanes that a claim is about to take jobs from, and says how many jobs of each they allow at most. A part of claim_lanes().';
 
 COMMENT ON FUNCTION treadle.lock_unblocked(p_key character varying) IS 'Locks a job with this key that is unfinished and not blocked, without waiting. Returns whether there is one. A part of confirm_blocked(): the transaction that finishes the locked job waits for this one.';
 
@@ -599,11 +599,11 @@ COMMENT ON FUNCTION treadle.make_dormant(p_ids bigint[], p_now timestamp with ti
 
 COMMENT ON FUNCTION treadle.make_room(p_job_type character varying, p_queue character varying, p_priority integer, p_partitions character varying[], p_added uuid[]) IS 'Whether jobs with these partitions may be enqueued, as far as max_pending is concerned. Where the oldest jobs are to be dropped, it drops them. Jobs of a higher priority are not dropped.';
 
-COMMENT ON FUNCTION treadle.mark_claimed(p_worker_id character varying, p_now timestamp with time zone, p_places tid[], p_keyed boolean, p_flags smallint) IS 'Marks rows that a claim has locked as claimed, and returns them.';
+COMMENT ON FUNCTION treadle.mark_claimed(p_worker_id character varying, p_now timestamp with time zone, p_places tid[], p_keyed boolean, p_flags smallint) IS 'The write of a claim, for rows that it has locked. Nothing else changes the lease number. Jobs that have expired are cancelled instead. From its claim on, a job no longer expires, and a unique key that it has while it is pending is free for the next job.';
 
-COMMENT ON FUNCTION treadle.move_due_jobs(p_from timestamp with time zone, p_seen xid8, p_now timestamp with time zone, p_shift boolean, p_late boolean, p_limit integer) IS 'After the clock was set back from p_from: moves jobs that were due to the current time. Returns whether there may be more.';
+COMMENT ON FUNCTION treadle.move_due_jobs(p_from timestamp with time zone, p_seen xid8, p_now timestamp with time zone, p_shift boolean, p_late boolean, p_limit integer) IS 'After the clock was set back: moves jobs that were due before, and would now be due later, to the current time. They keep their order, and stay behind those that have been due for longer. A part of tick().';
 
-COMMENT ON FUNCTION treadle.move_epoch() IS 'Trigger: tells sessions that a lane is no longer active.';
+COMMENT ON FUNCTION treadle.move_epoch() IS 'Trigger: after a lane was made dormant, or an active one deleted, by whatever statement: sessions that have seen it active look it up again (see register_lanes.sql).';
 
 COMMENT ON FUNCTION treadle.move_to_partitions(p_job_type character varying) IS 'After a limit was added: gives jobs of a type that have no partition the one that their limits need, 10,000 at most. Returns how many. Those that are left count as jobs without a value, until this is called again (every minute, if the limit is declared in code) or they are claimed.';
 
@@ -611,13 +611,13 @@ COMMENT ON FUNCTION treadle.mute_errors(p_group_id integer, p_muted boolean, p_f
 
 COMMENT ON FUNCTION treadle.newest_of_key(p_key character varying) IS 'The highest id of the unfinished jobs with this key. One look-up in idx_jobs_key per rank: see key_rank().';
 
-COMMENT ON FUNCTION treadle.next_due(p_job_types character varying[], p_queues character varying[], p_sure boolean, p_answered bigint, p_known treadle.known_lanes) IS 'For a worker that found no job: from now on it is notified of new ones. Returns the seconds until the next job of these types is due (0 or less: now), null if there is none.';
+COMMENT ON FUNCTION treadle.next_due(p_job_types character varying[], p_queues character varying[], p_sure boolean, p_answered bigint, p_known treadle.known_lanes) IS 'For a worker that found no job: requests a notification of new jobs, then searches once more, and returns the seconds until the next job of these types is due (0 or less: now), null if there is none. In this order, so that no job can arrive unnoticed between the two.';
 
-COMMENT ON FUNCTION treadle.next_opening(p_job_types character varying[], p_queues character varying[]) IS 'When a limit may have room for the first job of these types that waits for it.';
+COMMENT ON FUNCTION treadle.next_opening(p_job_types character varying[], p_queues character varying[]) IS 'When a limit may have room for the first job that waits for it; null: no job waits for one.';
 
-COMMENT ON FUNCTION treadle.next_wake(p_job_types character varying[], p_queues character varying[]) IS 'When a dormant lane of these job types wakes.';
+COMMENT ON FUNCTION treadle.next_wake(p_job_types character varying[], p_queues character varying[]) IS 'When a dormant lane of these job types wakes. Few are read: if none of those is of these job types, it is the time of the last one, and the worker asks again then.';
 
-COMMENT ON FUNCTION treadle.next_work(p_worker_id character varying, p_job_types character varying[], p_queues character varying[], p_declared character varying[]) IS 'For a worker that sleeps: the seconds until there is something to do (0 or less: now), such as a job, a schedule that is due or a job that expires; null: nothing is known. It writes nothing.';
+COMMENT ON FUNCTION treadle.next_work(p_worker_id character varying, p_job_types character varying[], p_queues character varying[], p_declared character varying[]) IS 'For a worker that sleeps (decision 53): it calls this once a minute, and wakes when there is something to do. Returns the seconds until then (0 or less: now); null: nothing is known. Unlike next_due(), it only reads. next_due() makes a tick, which writes.';
 
 COMMENT ON FUNCTION treadle.normalise_error(p_error text, p_worker_id text, OUT exception text, OUT message text) IS 'Splits the text of an error into the class of the exception and the message, and replaces what differs from one failure to the next: two messages that differ in an id are one group.';
 
@@ -625,17 +625,17 @@ COMMENT ON FUNCTION treadle.note_clock_jump(p_before timestamp with time zone, p
 
 COMMENT ON FUNCTION treadle.note_dependency_check(p_ids uuid[], p_ended boolean, p_past uuid, p_later boolean) IS 'Decides at commit, or later, what these jobs wait for; or, if they have ended, what that means for those that wait for them. In several rows, so that each is decided in a short time.';
 
-COMMENT ON FUNCTION treadle.note_lane_change() IS 'Trigger: at commit, notes that a claim may have more lanes to search, or fewer.';
+COMMENT ON FUNCTION treadle.note_lane_change() IS 'Trigger: at commit of a transaction that has made a lane active, paused or resumed one, or added or removed a limit: sessions that keep their lanes between claims read them again (find_known_lanes). At commit, so that it is visible a moment later.';
 
 COMMENT ON FUNCTION treadle.note_member_changes(p_ids uuid[], p_old character varying, p_new character varying) IS 'Notes for the counts of workflows that these of their jobs have ended, or were retried: one row for each workflow. p_old and p_new as outcome_of() returns them; null for jobs that were deleted before they ended.';
 
-COMMENT ON FUNCTION treadle.note_openings(p_lanes treadle.lane[]) IS 'Notes that the limits of jobs that have ended may have room.';
+COMMENT ON FUNCTION treadle.note_openings(p_lanes treadle.lane[]) IS 'After jobs of these lanes that were claimed under a limit have ended, were given back or deleted: wakes a worker, if lanes are waiting for the limit. (What a claim is just writing may not be visible yet: see wait_for_limits.sql.)';
 
 COMMENT ON FUNCTION treadle.note_unlisted_limit() IS 'Trigger: jobs may run under a limit that is new, or whose kind, "per" or jobs have changed: the next claim lists them. See parts/list_running_jobs.sql.';
 
 COMMENT ON FUNCTION treadle.notify_at_commit() IS 'Trigger: at commit, notifies an idle worker if one wants to be notified.';
 
-COMMENT ON FUNCTION treadle.oldest_of_lanes(p_lanes treadle.lane_range[], p_due timestamp with time zone, p_wanted integer, p_lockers xid[], OUT picked treadle.lane_range[], OUT shares integer[], OUT jobs integer, OUT per_lane integer) IS 'Which of these lanes have the oldest jobs, from when on, and how many.';
+COMMENT ON FUNCTION treadle.oldest_of_lanes(p_lanes treadle.lane_range[], p_due timestamp with time zone, p_wanted integer, p_lockers xid[], OUT picked treadle.lane_range[], OUT shares integer[], OUT jobs integer, OUT per_lane integer) IS 'Of lanes of one priority: which have the oldest p_wanted jobs, from when on, and how many of them. It locks nothing.';
 
 COMMENT ON FUNCTION treadle.operate(p_action character varying, p_ids uuid[], p_actor text, p_reason text, p_priority integer, p_act uuid, p_continues boolean) IS 'Changes jobs for an operator: retry, cancel, delete, run_now or priority. Each change writes a row of the audit in the same transaction. Returns the outcome for each job, and the status that it had.';
 
@@ -653,7 +653,7 @@ COMMENT ON FUNCTION treadle.pause(p_job_type character varying, p_queue characte
 
 COMMENT ON FUNCTION treadle.prepare_job() IS 'Trigger: sets run_at of a job inserted without one, blocks a job behind an earlier one with its key, and sets finished_at.';
 
-COMMENT ON FUNCTION treadle.prepare_lanes(p_job_types character varying[], p_sure boolean) IS 'Makes sure that a search of the active lanes of these job types finds every job. Returns p_safe for safe_floor().';
+COMMENT ON FUNCTION treadle.prepare_lanes(p_job_types character varying[], p_sure boolean) IS 'Makes sure that a search of the active lanes of these job types finds every job. Called before a search, if the last tick is not recent. A search reads the active lanes from their floors on; both are right if a tick has just looked for jobs that were committed late. So the search makes the tick itself, if it can: a program that only claims needs no other process that ticks. Otherwise, and if p_sure, the search must start at floors that are safe, and lanes that have become dormant meanwhile are active again.';
 
 COMMENT ON FUNCTION treadle.prune_error_groups(p_keep interval, p_limit integer) IS 'Deletes groups of errors that were not seen for p_keep. Returns how many. Workers call it every minute. It deletes at most p_limit rows of grouped_errors; later calls delete the rest.';
 
@@ -665,7 +665,7 @@ COMMENT ON FUNCTION treadle.prune_unique_periods(p_limit integer) IS 'Forgets th
 
 COMMENT ON FUNCTION treadle.put_schedule(p_name character varying, p_job_type character varying, p_expression character varying, p_data jsonb, p_timezone character varying, p_options jsonb, p_exists boolean, p_actor text, p_reason text) IS 'Adds a schedule, or changes one that was added with this function. Workers enqueue its jobs. Returns done, exists, missing, or declared (in code).';
 
-COMMENT ON FUNCTION treadle.raise_floors(p_now timestamp with time zone, p_running xid[], p_lanes treadle.lane_range[]) IS 'Raises the floors of these lanes to their first jobs.';
+COMMENT ON FUNCTION treadle.raise_floors(p_now timestamp with time zone, p_running xid[], p_lanes treadle.lane_range[]) IS 'Raises the floors of these lanes to their first jobs, for a claim that has read many dead entries: thousands of jobs can be claimed between two ticks. Whatever this passes over (a job that commits now, a row that is locked) is found by the next tick: it searches below every floor whose transaction, or any other, has ended since the last one. See public/tick.sql.';
 
 COMMENT ON FUNCTION treadle.recent_lockers() IS 'The transactions that may currently have locked a row: those that the snapshot lists as running, and the next ids, because a snapshot does not list the newest transactions. The current transaction is left out: it may have locked jobs that did not fit into a limit. (In SQL, it would be planned again in every transaction.)';
 
@@ -683,7 +683,7 @@ COMMENT ON FUNCTION treadle.recover_unregistered(p_timeout interval, p_crash_lim
 
 COMMENT ON FUNCTION treadle.recover_worker(p_worker_id character varying, p_reason text, p_crashed uuid[], p_overdue uuid[], p_crash_limit integer, p_keep boolean) IS 'Gives back the jobs that a dead worker had claimed: p_crashed count as crashed (null: those that were running count as lost), p_overdue as failed attempts, the rest as neither. Returns the jobs with their new status.';
 
-COMMENT ON FUNCTION treadle.register_lanes() IS 'Trigger: lists the lanes of inserted jobs.';
+COMMENT ON FUNCTION treadle.register_lanes() IS 'Trigger: after jobs were inserted, makes sure that their lanes are listed, and that no job lies where no claim would find it.';
 
 COMMENT ON FUNCTION treadle.register_worker(p_worker_id character varying, p_lease interval, p_job_types character varying[], p_queues character varying[], p_concurrency integer, p_host text, p_pid integer, p_version text, p_process_types character varying[], p_children integer, p_handlers text[]) IS 'Registers a worker that starts, and gives back the jobs of an earlier one of this name, which the new one does not know. If it does not renew its lease within p_lease, other workers get its jobs. The same process (host and pid) may register again, and keeps its jobs.';
 
@@ -737,7 +737,7 @@ COMMENT ON FUNCTION treadle.report_workflow(p_workflow treadle.workflows) IS 'Wr
 
 COMMENT ON FUNCTION treadle.request_notifications(p_kind text, p_for interval) IS 'Starts notifications on channel(p_kind) for this long, at most 5 minutes; call it again to continue. ends: the ids of jobs that finish. news: the ids of jobs with new events or progress.';
 
-COMMENT ON FUNCTION treadle.reset_floors(p_before timestamp with time zone, p_now timestamp with time zone) IS 'After the clock was set back: notes it, removes all floors, and corrects times that are in the future.';
+COMMENT ON FUNCTION treadle.reset_floors(p_before timestamp with time zone, p_now timestamp with time zone) IS 'After the clock was set back from p_before: no floor is valid any more, and some other times are in the future. A part of tick().';
 
 COMMENT ON FUNCTION treadle.reset_limit(p_name character varying, p_key character varying, p_actor text, p_reason text) IS 'Undoes set_limit(): the limit is as the code declares it, or gone if no code does. Returns false if nothing was changed.';
 
@@ -751,7 +751,7 @@ COMMENT ON FUNCTION treadle.retry_job(p_id uuid) IS 'Runs a finished job again, 
 
 COMMENT ON FUNCTION treadle.retry_workflow(p_id uuid) IS 'Retries the jobs of a workflow that failed, or were cancelled by somebody (a workflow among them itself, if it has none yet); those that were stopped because of them follow by themselves. Returns how many.';
 
-COMMENT ON FUNCTION treadle.review_limits(p_now timestamp with time zone, p_names character varying[], p_keys character varying[]) IS 'Wakes lanes whose limit had an opening that no claim has used, and notes which of the limits named here have room.';
+COMMENT ON FUNCTION treadle.review_limits(p_now timestamp with time zone, p_names character varying[], p_keys character varying[]) IS 'A part of tick(): lanes whose limit had an opening that no claim has used, and still has room, become active. And the limits that the lanes wait for which the tick examines in turn: nothing waits forever because an opening was not noted.';
 
 COMMENT ON FUNCTION treadle.roll_up_workflow(p_id uuid, p_since timestamp with time zone) IS 'Adds what has changed to the counts of a workflow, and returns it. The row of the workflow is locked by the caller. What was noted before p_since is left: an open snapshot may keep what was deleted there, and it would be read each time.';
 
@@ -799,7 +799,7 @@ COMMENT ON FUNCTION treadle.sweep_stored(p_grace interval, p_limit integer, p_pa
 
 COMMENT ON FUNCTION treadle.taken_slots(p_ids uuid[], p_lanes treadle.lane[], p_limited integer[], p_limits integer[]) IS 'Which limits the claimed jobs use: for hold_slots(). The lanes that they are from have numbers, and so have the limits; p_limited and p_limits say which lane has which limit.';
 
-COMMENT ON FUNCTION treadle.tick(p_interval interval) IS 'Maintains the lanes; workers call it about every 0.5 s. Returns how many lanes it changed, 0 if another tick was just made.';
+COMMENT ON FUNCTION treadle.tick(p_interval interval) IS 'Maintains the lanes: raises their floors, finds jobs below them that were committed late, and makes unused lanes dormant. Workers call it about every 0.5 s; a claim calls it if nobody did. Returns how many lanes it changed.';
 
 COMMENT ON FUNCTION treadle.tick_is_fresh() IS 'Whether a tick has searched for late commits below the floors within the last 0.8 s. If not, a search makes a tick, or starts at a floor that is safe: see prepare_lanes(). (A tick from the future was made before the clock was set back.)';
 
@@ -809,9 +809,9 @@ COMMENT ON FUNCTION treadle.unblock_next(p_id uuid, p_key character varying) IS 
 
 COMMENT ON FUNCTION treadle.use_stored(p_job_ids uuid[], p_stored_ids uuid[]) IS 'Records that existing jobs use stored objects: those that a handler stores, and those that its result refers to. Returns the objects that do not exist; no use is recorded for them.';
 
-COMMENT ON FUNCTION treadle.wait_for_limits(p_now timestamp with time zone, p_lanes treadle.lane[], p_names character varying[], p_keys character varying[], p_opens timestamp with time zone[]) IS 'Makes lanes dormant whose jobs wait for a limit.';
+COMMENT ON FUNCTION treadle.wait_for_limits(p_now timestamp with time zone, p_lanes treadle.lane[], p_names character varying[], p_keys character varying[], p_opens timestamp with time zone[]) IS 'Makes lanes dormant whose jobs wait for a limit, one element of each list per lane: claims do not search them until there is an opening of the limit (see lanes_with_room.sql). One is noted when a job ends (see note_openings.sql), for a limit per period at p_opens, when the next job may start, and a few times shortly after a lane became dormant: whoever ended a job meanwhile may not have seen that a lane waits.';
 
-COMMENT ON FUNCTION treadle.wake_lanes(p_now timestamp with time zone, p_names character varying[], p_keys character varying[], p_most bigint[]) IS 'Makes some of the lanes active that wait for these limits.';
+COMMENT ON FUNCTION treadle.wake_lanes(p_now timestamp with time zone, p_names character varying[], p_keys character varying[], p_most bigint[]) IS 'Makes some of the lanes active that wait for these limits: as many of each as its element of p_most says, and at most c_lanes. The next claims take care of the others.';
 
 COMMENT ON FUNCTION treadle.wake_workers(p_due timestamp with time zone, p_now boolean) IS 'Notifies an idle worker of a job that is due at p_due: when this transaction commits, or with p_now in this call.';
 

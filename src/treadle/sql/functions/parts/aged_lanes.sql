@@ -1,5 +1,6 @@
--- The lanes of the priority whose first job has waited longest, if that was due before p_before: see Treadle(aging=…). Of p_lanes; or if
--- there are too many, of some of each of the lowest priorities of each job type, beginning at a random one.
+-- The lanes of the priority whose first job has waited longest, if that was due before p_before: see Treadle(aging=…).
+-- Of p_lanes; or if there are too many, of some of each of the lowest priorities of each job type, beginning at a
+-- random one.
 create or replace function treadle.aged_lanes(p_job_types varchar[], p_queues varchar[], p_before timestamptz, p_lanes treadle.lane_range[])
 returns treadle.lane_range[]
 language plpgsql
@@ -91,6 +92,3 @@ begin
     );
 end
 $$;
-
-comment on function treadle.aged_lanes(varchar[], varchar[], timestamptz, treadle.lane_range[])
-    is 'The lanes of the priority whose first job has waited longest, if that was due before p_before.';

@@ -1,5 +1,5 @@
--- Adds the claimed jobs to those that use the limits, which lock_limits() has locked: room is -1 for one that it has not. Lanes
--- that wait for a limit that still has room are searched again by the next claims.
+-- Adds the claimed jobs to those that use the limits, which lock_limits() has locked: room is -1 for one that it has
+-- not. Lanes that wait for a limit that still has room are searched again by the next claims.
 create or replace function treadle.hold_slots(
     p_now timestamptz,
     p_ids uuid[],
@@ -89,6 +89,3 @@ begin
     perform treadle.wake_lanes(p_now, p_names, p_keys, v_left);
 end
 $$;
-
-comment on function treadle.hold_slots(timestamptz, uuid[], treadle.lane[], int[], int[], varchar[], varchar[], int[])
-    is 'Adds claimed jobs to those that use their limits.';

@@ -1,8 +1,9 @@
--- The lanes that a claim searches next: active and not paused, of the highest priority first, up to p_lanes of one priority.
+-- The lanes that a claim searches next: active and not paused, of the highest priority first, up to p_lanes of one
+-- priority.
 --
--- If a priority has more, they take turns: each search begins at a random lane of a random job type (or queue) and continues
--- through all of them, so a type with very many lanes does not hide the others. The caller starts with nulls in level, first,
--- turn, step and place, and passes the returned values until lanes is null.
+-- If a priority has more, they take turns: each search begins at a random lane of a random job type (or queue) and
+-- continues through all of them, so a type with very many lanes does not hide the others. The caller starts with nulls
+-- in level, first, turn, step and place, and passes the returned values until lanes is null.
 --
 -- p_queues null: of all queues. That is a condition of its own in each query, so that both cases use an index.
 create or replace function treadle.lanes_in_turn(
@@ -167,6 +168,3 @@ begin
     end loop;
 end
 $$;
-
-comment on function treadle.lanes_in_turn(varchar[], varchar[], treadle.ticks, int, bigint, int, bigint, int, bigint)
-    is 'The active lanes of these job types that a claim searches next, with the time at which the search of each starts.';

@@ -1,6 +1,6 @@
--- The lanes for display, and where to start to count the jobs of each: at a floor that is safe, so that jobs which were
--- committed late are counted, too. If there are more than p_limit, those that were used last: to find the deepest, all would
--- have to be counted. The planner inlines this function.
+-- The lanes for display, and where to start to count the jobs of each: at a floor that is safe, so that jobs which
+-- were committed late are counted, too. If there are more than p_limit, those that were used last: to find the
+-- deepest, all would have to be counted. The planner inlines this function.
 create or replace function treadle.lanes_to_display(p_safe treadle.ticks, p_limit int)
 returns table (lane treadle.lane, start timestamptz)
 language sql stable
@@ -12,5 +12,3 @@ as $$
     order by greatest(known.changed_at, newest.floor) desc nulls last, known.lane
     limit p_limit
 $$;
-
-comment on function treadle.lanes_to_display(treadle.ticks, int) is 'The lanes that were used last, and where to start to count their jobs.';

@@ -56,6 +56,3 @@ begin
     );
 end
 $$;
-
-comment on function treadle.next_opening(varchar[], varchar[])
-    is 'When a limit may have room for the first job of these types that waits for it.';

@@ -1,4 +1,5 @@
--- Few are read: if none of those is of these job types, it is the time of the last one, and the worker asks again then.
+-- When a dormant lane of these job types wakes. Few are read: if none of those is of these job types, it is the time
+-- of the last one, and the worker asks again then.
 create or replace function treadle.next_wake(p_job_types varchar[], p_queues varchar[]) returns timestamptz
 language plpgsql stable
 as $$
@@ -25,5 +26,3 @@ begin
     );
 end
 $$;
-
-comment on function treadle.next_wake(varchar[], varchar[]) is 'When a dormant lane of these job types wakes.';

@@ -1,7 +1,7 @@
 -- Of lanes of one priority: which have the oldest p_wanted jobs, from when on, and how many of them. It locks nothing.
 --
--- A part of claims, whose settings fix the plan. It reads a few jobs of each lane. If those are not all, it reads more of those lanes only that can have more of the oldest: jobs
--- are often enqueued in bursts.
+-- A part of claims, whose settings fix the plan. It reads a few jobs of each lane. If those are not all, it reads more
+-- of those lanes only that can have more of the oldest: jobs are often enqueued in bursts.
 create or replace function treadle.oldest_of_lanes(
     p_lanes treadle.lane_range[],
     p_due timestamptz,
@@ -115,6 +115,3 @@ begin
     jobs := greatest(jobs, least(v_read, p_wanted));
 end
 $$;
-
-comment on function treadle.oldest_of_lanes(treadle.lane_range[], timestamptz, int, xid[])
-    is 'Which of these lanes have the oldest jobs, from when on, and how many.';

@@ -1,5 +1,5 @@
--- The lanes with the number of jobs that wait in each. Counting stops when p_budget is used up: a lane whose depth equals
--- counted_to has at least that many. find_depths() also knows how many are in those.
+-- The lanes with the number of jobs that wait in each. Counting stops when p_budget is used up: a lane whose depth
+-- equals counted_to has at least that many. find_depths() also knows how many are in those.
 --
 -- The settings fix the plan, for the reasons given in claim_jobs.sql.
 create or replace function treadle.find_lanes(p_budget int default 50000)
@@ -48,6 +48,3 @@ begin
     order by known.depth desc, known.priority desc, known.job_type, known.queue;
 end
 $$;
-
-comment on function treadle.find_lanes(int)
-    is 'The lanes, deepest first: how many jobs wait in each (counted up to counted_to), when the first is or was due, and whether the lane is paused.';

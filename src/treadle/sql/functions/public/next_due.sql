@@ -1,4 +1,5 @@
--- For a worker that found no job: requests a notification of new jobs, then searches once more. In this order, so that no
+-- For a worker that found no job: requests a notification of new jobs, then searches once more, and returns the
+-- seconds until the next job of these types is due (0 or less: now), null if there is none. In this order, so that no
 -- job can arrive unnoticed between the two.
 create or replace function treadle.next_due(
     p_job_types varchar[],
@@ -86,6 +87,3 @@ begin
     end;
 end
 $$;
-
-comment on function treadle.next_due(varchar[], varchar[], boolean, bigint, treadle.known_lanes)
-    is 'For a worker that found no job: from now on it is notified of new ones. Returns the seconds until the next job of these types is due (0 or less: now), null if there is none.';

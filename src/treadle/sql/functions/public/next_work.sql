@@ -1,8 +1,10 @@
--- For a worker that sleeps (decision 53): it calls this once a minute, and wakes when there is something to do. Unlike next_due(), it
--- only reads. next_due() makes a tick, which writes.
+-- For a worker that sleeps (decision 53): it calls this once a minute, and wakes when there is something to do.
+-- Returns the seconds until then (0 or less: now); null: nothing is known. Unlike next_due(), it only reads.
+-- next_due() makes a tick, which writes.
 --
--- Without a recent tick, a floor is trusted only if every transaction that has ended since the last one knew it: see safe_floor().
--- For the same reason, lanes that a recent tick made dormant are searched, too. p_declared: the digests of the caller's schedules.
+-- Without a recent tick, a floor is trusted only if every transaction that has ended since the last one knew it: see
+-- safe_floor(). For the same reason, lanes that a recent tick made dormant are searched, too. p_declared: the digests
+-- of the caller's schedules.
 create or replace function treadle.next_work(
     p_worker_id varchar,
     p_job_types varchar[],
@@ -122,6 +124,3 @@ begin
     );
 end
 $$;
-
-comment on function treadle.next_work(varchar, varchar[], varchar[], varchar[])
-    is 'For a worker that sleeps: the seconds until there is something to do (0 or less: now), such as a job, a schedule that is due or a job that expires; null: nothing is known. It writes nothing.';

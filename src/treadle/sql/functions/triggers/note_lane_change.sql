@@ -1,5 +1,6 @@
--- At commit of a transaction that has made a lane active, paused or resumed one, or added or removed a limit: sessions that keep their lanes between
--- claims read them again (find_known_lanes). At commit, so that it is visible a moment later.
+-- Trigger: at commit of a transaction that has made a lane active, paused or resumed one, or added or removed a limit:
+-- sessions that keep their lanes between claims read them again (find_known_lanes). At commit, so that it is visible a
+-- moment later.
 --
 -- Runs with the rights of its owner: at commit, the current role may be any.
 create or replace function treadle.note_lane_change() returns trigger
@@ -11,8 +12,6 @@ begin
     return null;
 end
 $$;
-
-comment on function treadle.note_lane_change() is 'Trigger: at commit, notes that a claim may have more lanes to search, or fewer.';
 
 drop trigger if exists note_active_lane on treadle.lanes;
 
