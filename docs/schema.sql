@@ -559,6 +559,8 @@ COMMENT ON FUNCTION treadle.lane_entry(p_lane treadle.lane, p_run_at timestamp w
 
 COMMENT ON FUNCTION treadle.lane_floor(p_lane treadle.lane) IS 'The floor of a lane; no row: every job must be searched. The planner inlines this function. The newest floor comes first in idx_floors_lane, so that floors which an open snapshot keeps from being removed are not read.';
 
+COMMENT ON FUNCTION treadle.lane_head(p_lane treadle.lane, p_start timestamp with time zone) IS 'The first of the claimable jobs of a lane that are due at p_start or later. The planner inlines this function.';
+
 COMMENT ON FUNCTION treadle.lane_jobs(p_lane treadle.lane, p_start timestamp with time zone) IS 'The claimable jobs of a lane that are due at p_start or later: one range of idx_jobs_claimable. Add an order by run_at and a limit to read its head.';
 
 COMMENT ON FUNCTION treadle.lanes_in_turn(p_job_types character varying[], p_queues character varying[], p_safe treadle.ticks, p_lanes integer, INOUT level bigint, INOUT first integer, INOUT turn bigint, INOUT step integer, INOUT place bigint, OUT lanes treadle.lane_range[], OUT ids bigint[]) IS 'The lanes that a claim searches next: active and not paused, of the highest priority first, up to p_lanes of one priority.';
@@ -650,6 +652,27 @@ COMMENT ON FUNCTION treadle.partition_parts(p_job_type character varying, p_queu
 COMMENT ON FUNCTION treadle.partitions_of(p_job_type character varying, p_queue character varying, p_data text[], p_given text[]) IS 'The partitions of jobs that are to be enqueued, one for each of p_data; null if no limit or fairness is for these jobs, and no partition is given.';
 
 COMMENT ON FUNCTION treadle.pause(p_job_type character varying, p_queue character varying, p_actor text, p_reason text) IS 'Stops claims of this job type in this queue (null: any). Claimed jobs continue. Returns false if it was paused already.';
+
+CREATE TABLE treadle.pauses (
+    job_type character varying(50) DEFAULT ''::character varying NOT NULL,
+    queue character varying(50) DEFAULT ''::character varying NOT NULL,
+    paused_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    paused_by text,
+    reason text
+);
+ALTER TABLE ONLY treadle.pauses ALTER COLUMN job_type SET STATISTICS 0;
+ALTER TABLE ONLY treadle.pauses ALTER COLUMN queue SET STATISTICS 0;
+ALTER TABLE ONLY treadle.pauses ALTER COLUMN paused_at SET STATISTICS 0;
+ALTER TABLE ONLY treadle.pauses ALTER COLUMN paused_by SET STATISTICS 0;
+ALTER TABLE ONLY treadle.pauses ALTER COLUMN reason SET STATISTICS 0;
+
+COMMENT ON TABLE treadle.pauses IS 'What is not claimed for now: a job type, a queue, a job type in a queue, or (both empty) everything.';
+
+COMMENT ON COLUMN treadle.pauses.job_type IS 'Empty: every type.';
+
+COMMENT ON COLUMN treadle.pauses.queue IS 'Empty: every queue.';
+
+COMMENT ON FUNCTION treadle.pauses_of(p_job_type character varying, p_queue character varying) IS 'The pauses that keep jobs of this type in this queue from being claimed. The planner inlines this function.';
 
 COMMENT ON FUNCTION treadle.prepare_job() IS 'Trigger: sets run_at of a job inserted without one, blocks a job behind an earlier one with its key, and sets finished_at.';
 
@@ -1498,25 +1521,6 @@ CREATE TABLE treadle.occurrences (
 COMMENT ON TABLE treadle.occurrences IS 'The times of schedules, and the jobs that were enqueued for them.';
 
 COMMENT ON COLUMN treadle.occurrences.skipped IS 'Why no job was enqueued: missed or overlap.';
-
-CREATE TABLE treadle.pauses (
-    job_type character varying(50) DEFAULT ''::character varying NOT NULL,
-    queue character varying(50) DEFAULT ''::character varying NOT NULL,
-    paused_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    paused_by text,
-    reason text
-);
-ALTER TABLE ONLY treadle.pauses ALTER COLUMN job_type SET STATISTICS 0;
-ALTER TABLE ONLY treadle.pauses ALTER COLUMN queue SET STATISTICS 0;
-ALTER TABLE ONLY treadle.pauses ALTER COLUMN paused_at SET STATISTICS 0;
-ALTER TABLE ONLY treadle.pauses ALTER COLUMN paused_by SET STATISTICS 0;
-ALTER TABLE ONLY treadle.pauses ALTER COLUMN reason SET STATISTICS 0;
-
-COMMENT ON TABLE treadle.pauses IS 'What is not claimed for now: a job type, a queue, a job type in a queue, or (both empty) everything.';
-
-COMMENT ON COLUMN treadle.pauses.job_type IS 'Empty: every type.';
-
-COMMENT ON COLUMN treadle.pauses.queue IS 'Empty: every queue.';
 
 CREATE TABLE treadle.pruned (
     status character varying(20) NOT NULL,

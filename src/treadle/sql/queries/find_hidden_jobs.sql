@@ -45,12 +45,7 @@ cross join lateral (
       and treadle.is_listed(known.dormant_xid, known.limit_name)
 ) as listed
 left join lateral treadle.lane_floor(due.lane) as bound on true
-cross join lateral (
-    select job.id
-    from treadle.lane_jobs(due.lane, due.run_at) as job
-    order by job.run_at
-    limit 1
-) as first
+cross join lateral treadle.lane_head(due.lane, due.run_at) as first
 where not listed.searched
    -- A floor ahead of the clock is from before the clock was set back; the next tick removes it.
    or due.run_at < bound.floor and bound.floor <= clock_timestamp()

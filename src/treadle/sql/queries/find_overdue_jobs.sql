@@ -6,12 +6,7 @@ with known as materialized (
     from treadle.safe_tick(pg_current_snapshot()) as safe
     cross join treadle.distinct_lanes() as known
     left join lateral treadle.safe_floor(known.lane, safe) as bound on true
-    where not exists (
-        select
-        from treadle.pauses as pause
-        where pause.job_type in ((known.lane).job_type, '')
-          and pause.queue in ((known.lane).queue, '')
-    )
+    where not exists (select from treadle.pauses_of((known.lane).job_type, (known.lane).queue))
       and not exists (
         select
         from treadle.lanes as waiting
@@ -23,12 +18,7 @@ with known as materialized (
 overdue as materialized (
     select known.lane, known.start
     from known
-    cross join lateral (
-        select job.run_at
-        from treadle.lane_jobs(known.lane, known.start) as job
-        order by job.run_at
-        limit 1
-    ) as head
+    cross join lateral treadle.lane_head(known.lane, known.start) as head
     where head.run_at <= clock_timestamp() - make_interval(secs => %(seconds)s)
     order by head.run_at
     limit 100

@@ -10,12 +10,7 @@ with known as materialized (
 )
 select distinct (known.lane).job_type as job_type
 from known
-cross join lateral (
-    select job.run_at
-    from treadle.lane_jobs(known.lane, known.start) as job
-    order by job.run_at
-    limit 1
-) as head
+cross join lateral treadle.lane_head(known.lane, known.start) as head
 where head.run_at <= clock_timestamp()
   and not exists (
     select

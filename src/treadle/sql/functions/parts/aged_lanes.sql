@@ -58,12 +58,7 @@ begin
                   and lane.dormant_xid is null
                   and lane.id + 0 >= first.id
                   and (p_queues is null or lane.queue = any (p_queues))
-                  and not exists (
-                        select
-                        from treadle.pauses as pause
-                        where pause.job_type in (lane.job_type, '')
-                          and pause.queue in (lane.queue, '')
-                  )
+                  and not exists (select from treadle.pauses_of(lane.job_type, lane.queue))
                 order by lane.id + 0
                 limit c_lanes
             ) as lane
@@ -78,12 +73,7 @@ begin
                 from sample
                 left join lateral treadle.lane_floor(sample.lane) as bound on true
             ) as range
-            cross join lateral (
-                select job.run_at
-                from treadle.lane_jobs(range.lane, range.start) as job
-                order by job.run_at
-                limit 1
-            ) as head
+            cross join lateral treadle.lane_head(range.lane, range.start) as head
             where head.run_at < p_before
         )
         select array_agg(row(head.lane, head.start)::treadle.lane_range)

@@ -69,12 +69,7 @@ begin
               and (p_queues is null or known.queue = any (p_queues))
               and (
                     not (select exists (select from treadle.pauses))
-                    or not exists (
-                        select
-                        from treadle.pauses as pause
-                        where pause.job_type in (known.job_type, '')
-                          and pause.queue in (known.queue, '')
-                    )
+                    or not exists (select from treadle.pauses_of(known.job_type, known.queue))
               )
             order by known.priority desc
         ) as shown

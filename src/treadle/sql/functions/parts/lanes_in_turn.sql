@@ -148,12 +148,7 @@ begin
             from listed
         ) as shown
         cross join lateral (
-            select exists (
-                select
-                from treadle.pauses as pause
-                where pause.job_type in ((shown.lane).job_type, '')
-                  and pause.queue in ((shown.lane).queue, '')
-            ) as paused
+            select exists (select from treadle.pauses_of((shown.lane).job_type, (shown.lane).queue)) as paused
         ) as state
         left join lateral treadle.lane_floor(shown.lane) as bound on p_safe.xid is null
         left join lateral treadle.safe_floor(shown.lane, p_safe) as safe on p_safe.xid is not null;

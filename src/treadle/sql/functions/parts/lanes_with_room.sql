@@ -78,12 +78,7 @@ begin
         ) as lane
         left join lateral treadle.lane_floor(row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane) as bound
             on true
-        where not exists (
-            select
-            from treadle.pauses as pause
-            where pause.job_type in (lane.job_type, '')
-              and pause.queue in (lane.queue, '')
-        )
+        where not exists (select from treadle.pauses_of(lane.job_type, lane.queue))
     );
 end
 $$;

@@ -26,14 +26,8 @@ begin
         from treadle.lanes as known
         left join lateral treadle.lane_floor(row(known.queue, known.job_type, known.priority, known.partition)::treadle.lane) as bound
             on true
-        left join lateral (
-            select job.run_at
-            from treadle.lane_jobs(
-                    row(known.queue, known.job_type, known.priority, known.partition)::treadle.lane,
-                    coalesce(bound.floor, '-infinity')
-                 ) as job
-            order by job.run_at
-            limit 1
+        left join lateral treadle.lane_head(
+            row(known.queue, known.job_type, known.priority, known.partition)::treadle.lane, coalesce(bound.floor, '-infinity')
         ) as head on true
         where known.id = any (p_ids)
           and known.dormant_xid is null

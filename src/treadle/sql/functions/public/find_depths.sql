@@ -50,12 +50,7 @@ begin
         bool_and(known.exact),
         case when bool_and(known.exact or known.counted_at is not null) then min(known.counted_at) end,
         min(known.run_at),
-        bool_or(exists (
-            select
-            from treadle.pauses as pause
-            where pause.job_type in (known.job_type, '')
-              and pause.queue in (known.queue, '')
-        ))
+        bool_or(exists (select from treadle.pauses_of(known.job_type, known.queue)))
     from (
         select
             known.queue,
@@ -70,12 +65,8 @@ begin
             from unnest(v_lanes, v_starts, v_kept, v_kept_at, v_fresh, v_counted.depths, v_counted.counted_to)
                 as known (queue, job_type, priority, partition, start, kept, kept_at, fresh, depth, counted_to)
         ) as known
-        left join lateral (
-            select job.run_at
-            from treadle.lane_jobs(row(known.queue, known.job_type, known.priority, known.partition)::treadle.lane, known.start)
-                as job
-            order by job.run_at
-            limit 1
+        left join lateral treadle.lane_head(
+            row(known.queue, known.job_type, known.priority, known.partition)::treadle.lane, known.start
         ) as head on true
     ) as known
     group by known.queue, known.job_type, known.priority;

@@ -30,20 +30,11 @@ begin
         known.depth,
         known.counted_to,
         head.run_at,
-        exists (
-            select
-            from treadle.pauses as pause
-            where pause.job_type in (known.job_type, '')
-              and pause.queue in (known.queue, '')
-        )
+        exists (select from treadle.pauses_of(known.job_type, known.queue))
     from unnest(v_lanes, v_starts, v_counted.depths, v_counted.counted_to)
         as known (queue, job_type, priority, partition, start, depth, counted_to)
-    left join lateral (
-        select job.run_at
-        from treadle.lane_jobs(row(known.queue, known.job_type, known.priority, known.partition)::treadle.lane, known.start)
-            as job
-        order by job.run_at
-        limit 1
+    left join lateral treadle.lane_head(
+        row(known.queue, known.job_type, known.priority, known.partition)::treadle.lane, known.start
     ) as head on true
     order by known.depth desc, known.priority desc, known.job_type, known.queue;
 end

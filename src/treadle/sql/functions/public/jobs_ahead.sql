@@ -101,12 +101,7 @@ begin
               )
           and (
                 ((known.lane).queue, (known.lane).job_type) = (v_job.queue, v_job.job_type)
-                or not exists (
-                    select
-                    from treadle.pauses as pause
-                    where pause.job_type in ((known.lane).job_type, '')
-                      and pause.queue in ((known.lane).queue, '')
-                )
+                or not exists (select from treadle.pauses_of((known.lane).job_type, (known.lane).queue))
               )
     )
     select array_agg(wanted.lane), array_agg(wanted.start), array_agg(wanted.kind)

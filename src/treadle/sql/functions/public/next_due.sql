@@ -56,12 +56,7 @@ begin
         select least(v_next, min(head.run_at))
         into v_next
         from unnest(v_lanes) as range
-        cross join lateral (
-            select job.run_at
-            from treadle.lane_jobs(range.lane, range.start) as job
-            order by job.run_at
-            limit 1
-        ) as head;
+        cross join lateral treadle.lane_head(range.lane, range.start) as head;
 
         exit when v_listed is null or v_next <= clock_timestamp();
         v_listed := treadle.lanes_in_turn(

@@ -64,21 +64,11 @@ begin
     ) as lane
     left join lateral treadle.safe_floor(row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane, v_safe) as safe
         on true
-    cross join lateral (
-        select job.run_at
-        from treadle.lane_jobs(
-                row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane, coalesce(safe.floor, '-infinity')
-             ) as job
-        order by job.run_at
-        limit 1
+    cross join lateral treadle.lane_head(
+        row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane, coalesce(safe.floor, '-infinity')
     ) as head
     where (p_queues is null or lane.queue = any (p_queues))
-      and not exists (
-            select
-            from treadle.pauses as pause
-            where pause.job_type in (lane.job_type, '')
-              and pause.queue in (lane.queue, '')
-      );
+      and not exists (select from treadle.pauses_of(lane.job_type, lane.queue));
 
     -- As in next_wake().
     select least(
@@ -91,12 +81,7 @@ begin
             lane.wakes_at,
             lane.job_type = any (p_job_types)
             and (p_queues is null or lane.queue = any (p_queues))
-            and not exists (
-                select
-                from treadle.pauses as pause
-                where pause.job_type in (lane.job_type, '')
-                  and pause.queue in (lane.queue, '')
-            ) as wanted
+            and not exists (select from treadle.pauses_of(lane.job_type, lane.queue)) as wanted
         from treadle.lanes as lane
         where lane.dormant_xid is not null
           and lane.limit_name is null
