@@ -403,8 +403,6 @@ COMMENT ON FUNCTION treadle.failed_member(p_id uuid) IS 'The first job of a work
 
 COMMENT ON FUNCTION treadle.fair_shares(p_fair character varying[], p_lanes treadle.lane_range[], p_due timestamp with time zone, p_wanted integer, p_lockers xid[], p_limited boolean, OUT picked treadle.lane_range[], OUT shares integer[]) IS 'The first step of a claim, as oldest_of_lanes(), for lanes whose values of an argument take turns (see type_settings): which lanes, and how many jobs of each. Without limits, no job is read for it, unless there are several job types that do not take turns: then each of them gets as many as it has among the oldest.';
 
-COMMENT ON FUNCTION treadle.find_by_payload(p_path text[], p_value jsonb, p_status character varying, p_job_type character varying, p_queue character varying, p_worker_id character varying, p_key character varying, p_search text, p_digits text, p_since timestamp with time zone, p_until timestamp with time zone, p_first uuid, p_last uuid, p_id uuid, p_limit integer, p_look integer, p_end timestamp with time zone, p_also jsonb) IS 'The jobs with a value in the payload, the newest first, along the index that has_payload_index() has found, for find_jobs().';
-
 COMMENT ON FUNCTION treadle.find_claimable(p_job_type character varying, p_queue character varying, p_worker_id character varying, p_search text, p_payloads boolean, p_from timestamp with time zone, p_priority integer, p_run_at timestamp with time zone, p_id uuid, p_limit integer, p_look integer, p_end timestamp with time zone, p_digits text, p_first uuid, p_last uuid, p_path text[], p_value jsonb, p_also jsonb) IS 'The claimable jobs that are due at p_from or later, in the order in which they will be claimed, for find_jobs(). Paused lanes are included.';
 
 COMMENT ON FUNCTION treadle.find_claimed_jobs(p_worker_id character varying) IS 'The jobs that a worker has claimed.';
@@ -482,6 +480,8 @@ COMMENT ON FUNCTION treadle.has_digits(p_id uuid, p_digits text) IS 'Whether an 
 COMMENT ON FUNCTION treadle.has_payload_index(p_path text[]) IS 'Whether an index for searches by this path in payloads exists and may be used.';
 
 COMMENT ON FUNCTION treadle.has_room(p_name character varying, p_key character varying, p_now timestamp with time zone) IS 'Whether a limit has room for one more job. Without a lock: the room may be gone when a claim looks. If there is no such limit any more, there is room.';
+
+COMMENT ON FUNCTION treadle.has_status(p_wanted character varying, p_status character varying, p_holds smallint, p_run_at timestamp with time zone) IS 'Whether a job has a status as find_jobs() knows them: with blocked and later, and pending only if nothing blocks it. Null: any. The planner inlines this function.';
 
 COMMENT ON FUNCTION treadle.has_values(p_data jsonb, p_conditions jsonb) IS 'Whether a payload has all of these values, for find_jobs(). p_conditions is an array such as [{"path": ["order"], "value": "ORD-1999"}, {"path": ["note"]}]. Without a value, there must be any.';
 

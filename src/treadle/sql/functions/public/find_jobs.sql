@@ -91,127 +91,7 @@ declare
     v_start timestamptz;
     v_found int := 0;
     v_job record;
-    -- Rows are fetched one at a time, so that nothing is read ahead of the check of the clock.
-    v_walk no scroll cursor for
-        select
-            walk.id,
-            walk.rank,
-            walk.at,
-            coalesce(walk.fits, false) and (walk.in_text or v_payloads) as fits,
-            walk.in_text,
-            walk.nth
-        from (
-            select
-                read.id,
-                read.rank,
-                read.at,
-                read.nth,
-                v_search is null
-                    or coalesce(strpos(lower(read.last_error), v_search) > 0, false)
-                    or v_digits is not null and treadle.has_digits(read.id, v_digits) as in_text,
-                case p_status
-                    when 'blocked' then read.status = 'pending' and read.holds <> 0
-                    when 'pending' then read.status = 'pending' and read.holds = 0
-                    when 'later' then read.status = 'pending' and read.holds = 0 and read.run_at > now()
-                    else read.status = coalesce(p_status, read.status)
-                end
-                    and (p_job_type is null or read.job_type = p_job_type)
-                    and (p_queue is null or read.queue = p_queue)
-                    and (p_worker_id is null or read.worker_id = p_worker_id)
-                    and (p_key is null or read.key = p_key)
-                    and (v_first is null or read.id >= v_first)
-                    and (v_last is null or read.id < v_last) as fits
-            from (
-                select
-                    job.*,
-                    row_number() over () as nth
-                from (
-                    -- Only the branch of p_status is planned.
-                    (
-                        select
-                            job.id, null::int as rank, job.finished_at as at, job.status, job.holds, job.run_at,
-                            job.job_type, job.queue, job.worker_id, job.key, job.last_error
-                        from treadle.jobs as job
-                        where p_status in ('completed', 'failed', 'cancelled')
-                          and job.status = p_status
-                          and (p_since is null or job.finished_at >= p_since)
-                          and (p_until is null or job.finished_at < p_until)
-                          and (
-                                p_id is null
-                                or job.finished_at <= p_at and (job.finished_at, job.id) < (p_at, p_id)
-                          )
-                        order by job.finished_at desc, job.id desc
-                        limit p_look
-                    )
-                    union all
-                    (
-                        select
-                            job.id, null, coalesce(job.claimed_at, '-infinity') as at, job.status, job.holds,
-                            job.run_at, job.job_type, job.queue, job.worker_id, job.key, job.last_error
-                        from treadle.jobs as job
-                        where p_status in ('claimed', 'running')
-                          and p_key is null
-                          and job.status in ('claimed', 'running')
-                          and job.status = p_status
-                          and (p_worker_id is null or job.worker_id = p_worker_id)
-                          and (p_id is null or (coalesce(job.claimed_at, '-infinity'), job.id) < (p_at, p_id))
-                        order by coalesce(job.claimed_at, '-infinity') desc, job.id desc
-                        limit p_look
-                    )
-                    union all
-                    (
-                        select
-                            job.id, null, null, job.status, job.holds, job.run_at, job.job_type,
-                            job.queue, job.worker_id, job.key, job.last_error
-                        from treadle.jobs as job
-                        where p_status = 'blocked'
-                          and p_key is null
-                          and job.status = 'pending'
-                          and job.holds <> 0
-                          and (p_id is null or job.id < p_id)
-                        order by job.id desc
-                        limit p_look
-                    )
-                    union all
-                    (
-                        select
-                            job.id, treadle.key_rank(job.status, job.holds), null, job.status,
-                            job.holds, job.run_at, job.job_type, job.queue, job.worker_id, job.key, job.last_error
-                        from treadle.jobs as job
-                        where p_status in ('pending', 'later', 'blocked', 'claimed', 'running')
-                          and job.key = p_key
-                          and job.status in ('pending', 'claimed', 'running')
-                          and treadle.key_rank(job.status, job.holds)
-                                >= case when p_status in ('claimed', 'running') then 0 else 1 end
-                          and treadle.key_rank(job.status, job.holds)
-                                <= case when p_status in ('claimed', 'running') then 0 when p_status = 'blocked' then 2 else 1 end
-                          and (
-                                p_id is null
-                                or (treadle.key_rank(job.status, job.holds), job.id)
-                                    > (p_rank, p_id)
-                          )
-                        order by job.key, treadle.key_rank(job.status, job.holds), job.id
-                        limit p_look
-                    )
-                    union all
-                    (
-                        select
-                            job.id, null, null, job.status, job.holds, job.run_at, job.job_type,
-                            job.queue, job.worker_id, job.key, job.last_error
-                        from treadle.jobs as job
-                        where p_status is null
-                          and (p_id is null or job.id < p_id)
-                          and (v_first is null or job.id >= v_first)
-                          and (v_last is null or job.id < v_last)
-                        order by job.id desc
-                        limit p_look
-                    )
-                ) as job
-            ) as read
-        ) as walk
-        where walk.fits
-           or walk.nth = p_look
-           or walk.nth % c_stride = 0;
+    v_walk refcursor;
 begin
     if p_path is not null and not v_payloads then
         raise insufficient_privilege using message = 'payloads cannot be filtered: this role may not read them';
@@ -222,12 +102,7 @@ begin
         select job.id, null::int, null::timestamptz, true, false, 1::bigint
         from treadle.jobs as job
         where job.id = p_exact
-          and case p_status
-                when 'blocked' then job.status = 'pending' and job.holds <> 0
-                when 'pending' then job.status = 'pending' and job.holds = 0
-                when 'later' then job.status = 'pending' and job.holds = 0 and job.run_at > now()
-                else job.status = coalesce(p_status, job.status)
-              end
+          and treadle.has_status(p_status, job.status, job.holds, job.run_at)
           and (p_job_type is null or job.job_type = p_job_type)
           and (p_queue is null or job.queue = p_queue)
           and (p_worker_id is null or job.worker_id = p_worker_id)
@@ -261,17 +136,50 @@ begin
         end if;
     end if;
 
+    -- Rows are fetched one at a time, so that nothing is read ahead of the check of the clock.
     if p_value is not null and treadle.has_payload_index(p_path) then
-        return query
-        select *
-        from treadle.find_by_payload(
-            p_path, p_value, p_status, p_job_type, p_queue, p_worker_id, p_key, v_search, v_digits, p_since, p_until,
-            v_first, v_last, p_id, p_limit, p_look, v_end, p_also
-        );
-        return;
-    end if;
-
-    if p_status in ('pending', 'later') and p_key is null then
+        -- Rank and at are those of the list of the status: if the index is dropped while somebody turns pages, the next
+        -- page continues there.
+        open v_walk no scroll for
+        select
+            read.id,
+            case
+                when p_status in ('pending', 'later', 'blocked', 'claimed', 'running') and p_key is not null
+                    then treadle.key_rank(read.status, read.holds)
+                when p_status in ('pending', 'later') then read.priority
+            end as rank,
+            case
+                when v_finished then coalesce(read.finished_at, '-infinity')
+                when p_status in ('pending', 'later') and p_key is null then read.run_at
+                when p_status in ('claimed', 'running') and p_key is null then coalesce(read.claimed_at, '-infinity')
+            end as at,
+            (
+                treadle.has_status(p_status, read.status, read.holds, read.run_at)
+                and (p_job_type is null or read.job_type = p_job_type)
+                and (p_queue is null or read.queue = p_queue)
+                and (p_worker_id is null or read.worker_id = p_worker_id)
+                and (p_key is null or read.key = p_key)
+                and (not v_finished or p_since is null or read.finished_at >= p_since)
+                and (not v_finished or p_until is null or read.finished_at < p_until)
+            ) is true as fits,
+            v_search is null
+                or coalesce(strpos(lower(read.last_error), v_search) > 0, false)
+                or v_digits is not null and treadle.has_digits(read.id, v_digits) as in_text,
+            row_number() over () as nth
+        from (
+            select
+                job.id, job.status, job.holds, job.run_at, job.job_type, job.queue, job.worker_id, job.key, job.priority,
+                job.claimed_at, job.finished_at, job.last_error
+            from treadle.jobs as job
+            where jsonb_hash_extended(job.data #> p_path, 0) = jsonb_hash_extended(p_value, 0)
+              and job.data #> p_path is not null
+              and (p_id is null or job.id < p_id)
+              and (v_first is null or job.id >= v_first)
+              and (v_last is null or job.id < v_last)
+            order by job.id desc
+            limit p_look
+        ) as read;
+    elsif p_status in ('pending', 'later') and p_key is null then
         return query
         select *
         from treadle.find_claimable(
@@ -280,9 +188,110 @@ begin
             v_digits, v_first, v_last, p_path, p_value, p_also
         );
         return;
+    else
+        open v_walk no scroll for
+        select walk.*
+        from (
+            select
+                read.id,
+                read.rank,
+                read.at,
+                (
+                    treadle.has_status(p_status, read.status, read.holds, read.run_at)
+                    and (p_job_type is null or read.job_type = p_job_type)
+                    and (p_queue is null or read.queue = p_queue)
+                    and (p_worker_id is null or read.worker_id = p_worker_id)
+                    and (p_key is null or read.key = p_key)
+                    and (v_first is null or read.id >= v_first)
+                    and (v_last is null or read.id < v_last)
+                ) is true as fits,
+                v_search is null
+                    or coalesce(strpos(lower(read.last_error), v_search) > 0, false)
+                    or v_digits is not null and treadle.has_digits(read.id, v_digits) as in_text,
+                row_number() over () as nth
+            from (
+                -- Only the branch of p_status is planned.
+                (
+                    select
+                        job.id, null::int as rank, job.finished_at as at, job.status, job.holds, job.run_at,
+                        job.job_type, job.queue, job.worker_id, job.key, job.last_error
+                    from treadle.jobs as job
+                    where p_status in ('completed', 'failed', 'cancelled')
+                      and job.status = p_status
+                      and (p_since is null or job.finished_at >= p_since)
+                      and (p_until is null or job.finished_at < p_until)
+                      and (
+                            p_id is null
+                            or job.finished_at <= p_at and (job.finished_at, job.id) < (p_at, p_id)
+                      )
+                    order by job.finished_at desc, job.id desc
+                    limit p_look
+                )
+                union all
+                (
+                    select
+                        job.id, null, coalesce(job.claimed_at, '-infinity') as at, job.status, job.holds,
+                        job.run_at, job.job_type, job.queue, job.worker_id, job.key, job.last_error
+                    from treadle.jobs as job
+                    where p_status in ('claimed', 'running')
+                      and p_key is null
+                      and job.status in ('claimed', 'running')
+                      and job.status = p_status
+                      and (p_worker_id is null or job.worker_id = p_worker_id)
+                      and (p_id is null or (coalesce(job.claimed_at, '-infinity'), job.id) < (p_at, p_id))
+                    order by coalesce(job.claimed_at, '-infinity') desc, job.id desc
+                    limit p_look
+                )
+                union all
+                (
+                    select
+                        job.id, null, null, job.status, job.holds, job.run_at, job.job_type,
+                        job.queue, job.worker_id, job.key, job.last_error
+                    from treadle.jobs as job
+                    where p_status = 'blocked'
+                      and p_key is null
+                      and job.status = 'pending'
+                      and job.holds <> 0
+                      and (p_id is null or job.id < p_id)
+                    order by job.id desc
+                    limit p_look
+                )
+                union all
+                (
+                    select
+                        job.id, treadle.key_rank(job.status, job.holds), null, job.status,
+                        job.holds, job.run_at, job.job_type, job.queue, job.worker_id, job.key, job.last_error
+                    from treadle.jobs as job
+                    where p_status in ('pending', 'later', 'blocked', 'claimed', 'running')
+                      and job.key = p_key
+                      and job.status in ('pending', 'claimed', 'running')
+                      and treadle.key_rank(job.status, job.holds) >= case when p_status in ('claimed', 'running') then 0 else 1 end
+                      and treadle.key_rank(job.status, job.holds)
+                            <= case when p_status in ('claimed', 'running') then 0 when p_status = 'blocked' then 2 else 1 end
+                      and (p_id is null or (treadle.key_rank(job.status, job.holds), job.id) > (p_rank, p_id))
+                    order by job.key, treadle.key_rank(job.status, job.holds), job.id
+                    limit p_look
+                )
+                union all
+                (
+                    select
+                        job.id, null, null, job.status, job.holds, job.run_at, job.job_type,
+                        job.queue, job.worker_id, job.key, job.last_error
+                    from treadle.jobs as job
+                    where p_status is null
+                      and (p_id is null or job.id < p_id)
+                      and (v_first is null or job.id >= v_first)
+                      and (v_last is null or job.id < v_last)
+                    order by job.id desc
+                    limit p_look
+                )
+            ) as read
+        ) as walk
+        where walk.fits and (walk.in_text or v_payloads)
+           or walk.nth = p_look
+           or walk.nth % c_stride = 0;
     end if;
 
-    open v_walk;
     -- From here on only payloads are searched: that statement need not be planned each time.
     perform set_config('plan_cache_mode', 'force_generic_plan', true);
     loop
