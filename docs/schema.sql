@@ -367,7 +367,7 @@ COMMENT ON FUNCTION treadle.delete_unused_lanes(p_oldest treadle.ticks, p_limit 
 
 COMMENT ON FUNCTION treadle.describe_end(p_id uuid, p_relation text) IS 'How a job ended, as a reason for another one. If it was itself stopped because of another one, how that one ended.';
 
-COMMENT ON FUNCTION treadle.distinct_lanes() IS 'Every lane that may have jobs, once. Lanes that are dormant and have no jobs are left out: they are about to be deleted.';
+COMMENT ON FUNCTION treadle.distinct_lanes(p_safe treadle.ticks) IS 'Every lane that may have jobs, once, and where to start to search it: at a floor that is safe (see safe_floor), so that jobs which were committed late are found. Lanes that are dormant and have no jobs are left out: they are about to be deleted. The planner inlines this function.';
 
 COMMENT ON FUNCTION treadle.drop_belongings() IS 'Trigger: deletes the errors, events, log lines, steps, dependencies, workflows and uses of stored objects of deleted jobs.';
 
@@ -398,8 +398,6 @@ COMMENT ON FUNCTION treadle.enqueue_workflow(p_name character varying, p_blocks 
 COMMENT ON FUNCTION treadle.expire_jobs(p_limit integer) IS 'Cancels jobs that no worker has claimed before they expired. Returns how many it has looked at. Workers call it every 10 seconds, also for jobs of other types: a claim cancels only the expired jobs that it meets.';
 
 COMMENT ON FUNCTION treadle.fail_job(p_id uuid, p_error text, p_delay interval, p_final boolean, p_lease bigint, p_worker_id character varying, p_traceback text) IS 'Records a failed attempt: the job is retried after p_delay (default: exponential), or fails if that was its last attempt or p_final is true. Returns false if the claim is lost or the job has finished already.';
-
-COMMENT ON FUNCTION treadle.failed_member(p_id uuid) IS 'The first job of a workflow that did not complete.';
 
 COMMENT ON FUNCTION treadle.fair_shares(p_fair character varying[], p_lanes treadle.lane_range[], p_due timestamp with time zone, p_wanted integer, p_lockers xid[], p_limited boolean, OUT picked treadle.lane_range[], OUT shares integer[]) IS 'The first step of a claim, as oldest_of_lanes(), for lanes whose values of an argument take turns (see type_settings): which lanes, and how many jobs of each. Without limits, no job is read for it, unless there are several job types that do not take turns: then each of them gets as many as it has among the oldest.';
 
@@ -565,7 +563,7 @@ COMMENT ON FUNCTION treadle.lane_jobs(p_lane treadle.lane, p_start timestamp wit
 
 COMMENT ON FUNCTION treadle.lanes_in_turn(p_job_types character varying[], p_queues character varying[], p_safe treadle.ticks, p_lanes integer, INOUT level bigint, INOUT first integer, INOUT turn bigint, INOUT step integer, INOUT place bigint, OUT lanes treadle.lane_range[], OUT ids bigint[]) IS 'The lanes that a claim searches next: active and not paused, of the highest priority first, up to p_lanes of one priority.';
 
-COMMENT ON FUNCTION treadle.lanes_to_display(p_safe treadle.ticks, p_limit integer) IS 'The lanes for display, and where to start to count the jobs of each: at a floor that is safe, so that jobs which were committed late are counted, too. If there are more than p_limit, those that were used last: to find the deepest, all would have to be counted. The planner inlines this function.';
+COMMENT ON FUNCTION treadle.lanes_to_display(p_safe treadle.ticks, p_limit integer) IS 'The lanes for display, and where to start to count the jobs of each. If there are more than p_limit, those that were used last: to find the deepest, all would have to be counted. The planner inlines this function.';
 
 COMMENT ON FUNCTION treadle.lanes_with_room(p_job_types character varying[], p_queues character varying[], p_now timestamp with time zone) IS 'The dormant lanes that a claim searches: those of limits that may have room now (see limit_openings), of each job type up to c_lanes. If more wait for a limit, they take turns. An opening older than c_recent is left to the tick: see review_limits().';
 
@@ -610,8 +608,6 @@ COMMENT ON FUNCTION treadle.move_epoch() IS 'Trigger: after a lane was made dorm
 COMMENT ON FUNCTION treadle.move_to_partitions(p_job_type character varying) IS 'After a limit was added: gives jobs of a type that have no partition the one that their limits need, 10,000 at most. Returns how many. Those that are left count as jobs without a value, until this is called again (every minute, if the limit is declared in code) or they are claimed.';
 
 COMMENT ON FUNCTION treadle.mute_errors(p_group_id integer, p_muted boolean, p_for interval, p_until_new_version boolean, p_actor text, p_reason text) IS 'Mutes a group of errors, or with p_muted false ends that. A muted group is still counted and shown, but is no alarm. It lasts until somebody ends it, or for p_for, or until a version of the application fails that has not failed in this group and does not run yet. Returns done; unchanged, if it is not muted; or missing, if there is no such group.';
-
-COMMENT ON FUNCTION treadle.newest_of_key(p_key character varying) IS 'The highest id of the unfinished jobs with this key. One look-up in idx_jobs_key per rank: see key_rank().';
 
 COMMENT ON FUNCTION treadle.next_due(p_job_types character varying[], p_queues character varying[], p_sure boolean, p_answered bigint, p_known treadle.known_lanes) IS 'For a worker that found no job: requests a notification of new jobs, then searches once more, and returns the seconds until the next job of these types is due (0 or less: now), null if there is none. In this order, so that no job can arrive unnoticed between the two.';
 
@@ -790,7 +786,7 @@ COMMENT ON FUNCTION treadle.save_checkpoint(p_id uuid, p_checkpoint jsonb, p_lea
 
 COMMENT ON FUNCTION treadle.send_notification(p_kind text, p_payload text) IS 'Sends a notification on channel(p_kind), unless this session has switched them off (set "treadle".notify = off, for transactions that must not contain a NOTIFY), or the server''s queue of notifications is almost full, because some session listens and does not read: then the transaction could not commit. Notifications are hints; nothing depends on them.';
 
-COMMENT ON FUNCTION treadle.send_signal(p_id uuid, p_name character varying, p_value jsonb, p_actor text) IS 'Sends a signal to a workflow: the step that waits for it completes, with the value as its result. Returns taken, too late or unknown.';
+COMMENT ON FUNCTION treadle.send_signal(p_id uuid, p_name character varying, p_value jsonb, p_actor text) IS 'Sends a signal to a workflow: the step that waits for it completes, with the value as its result.';
 
 COMMENT ON FUNCTION treadle.serving_workers(p_queue character varying, p_job_type character varying, p_now timestamp with time zone) IS 'The live workers with a lease that would claim a job of this type in this queue, the job types that share slots with it, and how many slots there are.';
 

@@ -807,7 +807,7 @@ create index idx_dependencies_after on treadle.dependencies (after_id, job_id);
 -- Serves check_ended: the jobs that watch one.
 create index idx_dependencies_watched on treadle.dependencies (after_id, job_id) where watched;
 
--- Serves describe_end and failed_member: why a job was cancelled, or a workflow fails.
+-- Serves describe_end and end_workflows: why a job was cancelled, or a workflow fails.
 create index idx_dependencies_stopped on treadle.dependencies (job_id, after_id) where stopped;
 
 create table treadle.dependency_checks (

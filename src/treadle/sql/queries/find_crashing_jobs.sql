@@ -1,10 +1,9 @@
 -- Jobs that crashed often. There is no index for crashes, but a recovered job returns to its old place at the head of
 -- its lane; otherwise it is claimed or has failed.
 with known as materialized (
-    select known.lane, coalesce(bound.floor, '-infinity') as start
+    select known.lane, known.start
     from treadle.safe_tick(pg_current_snapshot()) as safe
-    cross join treadle.distinct_lanes() as known
-    left join lateral treadle.safe_floor(known.lane, safe) as bound on true
+    cross join lateral treadle.distinct_lanes(safe) as known
     limit 200
 ),
 waiting as materialized (

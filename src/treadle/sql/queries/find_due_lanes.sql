@@ -1,9 +1,8 @@
 -- The lanes with due jobs, those of different partitions as one.
 with known as materialized (
-    select known.lane, coalesce(bound.floor, '-infinity') as start
+    select known.lane, known.start
     from treadle.safe_tick(pg_current_snapshot()) as safe
-    cross join treadle.distinct_lanes() as known
-    left join lateral treadle.safe_floor(known.lane, safe) as bound on true
+    cross join lateral treadle.distinct_lanes(safe) as known
     limit 2000
 )
 select

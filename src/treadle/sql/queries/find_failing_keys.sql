@@ -1,10 +1,9 @@
 -- Heads of keys that fail again and again while others are blocked behind them. Such a job is due soon, runs, or waits
 -- at the head of its lane.
 with known as materialized (
-    select known.lane, coalesce(bound.floor, '-infinity') as start
+    select known.lane, known.start
     from treadle.safe_tick(pg_current_snapshot()) as safe
-    cross join treadle.distinct_lanes() as known
-    left join lateral treadle.safe_floor(known.lane, safe) as bound on true
+    cross join lateral treadle.distinct_lanes(safe) as known
     limit 200
 ),
 sample as materialized (

@@ -2,17 +2,16 @@
 -- head of its key, not locked by an open transaction, and not in a lane that waits for a limit. The lanes that have
 -- waited longest come first.
 with known as materialized (
-    select known.lane, coalesce(bound.floor, '-infinity') as start
+    select known.lane, known.start
     from treadle.safe_tick(pg_current_snapshot()) as safe
-    cross join treadle.distinct_lanes() as known
-    left join lateral treadle.safe_floor(known.lane, safe) as bound on true
+    cross join lateral treadle.distinct_lanes(safe) as known
     where not exists (select from treadle.pauses_of((known.lane).job_type, (known.lane).queue))
       and not exists (
-        select
-        from treadle.lanes as waiting
-        where treadle.is_in_lane(waiting.queue, waiting.job_type, waiting.priority, waiting.partition, known.lane)
-          and waiting.limit_name is not null
-    )
+            select
+            from treadle.lanes as waiting
+            where treadle.is_in_lane(waiting.queue, waiting.job_type, waiting.priority, waiting.partition, known.lane)
+              and waiting.limit_name is not null
+      )
     limit 2000
 ),
 overdue as materialized (

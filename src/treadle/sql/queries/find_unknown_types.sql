@@ -1,10 +1,9 @@
 -- Job types with due jobs that are none of %(known)s, and that no live worker serves. Lanes without a job are read too,
 -- until a tick makes them idle, so their number is limited.
 with known as materialized (
-    select known.lane, coalesce(bound.floor, '-infinity') as start
+    select known.lane, known.start
     from treadle.safe_tick(pg_current_snapshot()) as safe
-    cross join treadle.distinct_lanes() as known
-    left join lateral treadle.safe_floor(known.lane, safe) as bound on true
+    cross join lateral treadle.distinct_lanes(safe) as known
     where (known.lane).job_type <> all (%(known)s::varchar[])
     limit 1000
 )

@@ -16,34 +16,25 @@ finished as (
     select
         span.at, span.job_type, span.queue, span.completed, span.failed, span.cancelled, span.errors, span.waited,
         span.waited_most, span.ran, span.ran_most, span.waited_counts, span.ran_counts, span.slowest_id
-    from treadle.spans as span
-    where %(step)s = 7200
-      and span.step = 7200
-      /* of the span */
-      and span.at >= date_bin(make_interval(secs => %(step)s), statement_timestamp() - make_interval(secs => %(window)s), 'epoch'::timestamptz)
-      and span.at < (select to_7200 from bounds)
-    union all
-    select
-        span.at, span.job_type, span.queue, span.completed, span.failed, span.cancelled, span.errors, span.waited,
-        span.waited_most, span.ran, span.ran_most, span.waited_counts, span.ran_counts, span.slowest_id
-    from treadle.spans as span
-    where %(step)s >= 900
-      and span.step = 900
-      /* of the span */
-      and span.at >= date_bin(make_interval(secs => %(step)s), statement_timestamp() - make_interval(secs => %(window)s), 'epoch'::timestamptz)
-      and span.at >= (select case when %(step)s > 900 then to_7200 else '-infinity' end from bounds)
-      and span.at < (select to_900 from bounds)
-    union all
-    select
-        span.at, span.job_type, span.queue, span.completed, span.failed, span.cancelled, span.errors, span.waited,
-        span.waited_most, span.ran, span.ran_most, span.waited_counts, span.ran_counts, span.slowest_id
-    from treadle.spans as span
-    where %(step)s >= 300
-      and span.step = 300
-      /* of the span */
-      and span.at >= date_bin(make_interval(secs => %(step)s), statement_timestamp() - make_interval(secs => %(window)s), 'epoch'::timestamptz)
-      and span.at >= (select case when %(step)s > 300 then to_900 else '-infinity' end from bounds)
-      and span.at < (select to_300 from bounds)
+    from bounds
+    cross join lateral (
+        values
+            (7200, '-infinity'::timestamptz, bounds.to_7200),
+            (900, case when %(step)s > 900 then bounds.to_7200 else '-infinity' end, bounds.to_900),
+            (300, case when %(step)s > 300 then bounds.to_900 else '-infinity' end, bounds.to_300)
+    ) as part (step, since, until)
+    cross join lateral (
+        -- One step after the other, behind offset 0: as one join, the planner would read all of the table.
+        select span.*
+        from treadle.spans as span
+        where span.step = part.step
+          /* of the span */
+          and span.at >= date_bin(make_interval(secs => %(step)s), statement_timestamp() - make_interval(secs => %(window)s), 'epoch'::timestamptz)
+          and span.at >= part.since
+          and span.at < part.until
+        offset 0
+    ) as span
+    where part.step <= %(step)s
     union all
     select
         span.minute, span.job_type, span.queue, span.completed, span.failed, span.cancelled, span.errors, span.waited,

@@ -32,7 +32,27 @@ begin
         end,
         last_error = case ended.status
             when 'cancelled' then ended.skipped
-            when 'failed' then coalesce(treadle.describe_end(treadle.failed_member(job.id)), 'a job failed')
+            -- Because of the first that did not complete: check_ended() marks it, unless it is only just about to.
+            when 'failed' then coalesce(treadle.describe_end(coalesce(
+                (
+                    select edge.after_id
+                    from treadle.dependencies as edge
+                    where edge.job_id = job.id
+                      and edge.stopped
+                    order by edge.after_id
+                    limit 1
+                ),
+                (
+                    select edge.after_id
+                    from treadle.dependencies as edge
+                    left join treadle.jobs as other on other.id = edge.after_id
+                    where edge.job_id = job.id
+                      and edge.needs = 'member'
+                      and coalesce(treadle.outcome_of(other.status, other.flags) in ('failed', 'cancelled'), true)
+                    order by edge.after_id
+                    limit 1
+                )
+            )), 'a job failed')
         end
     from (
         select

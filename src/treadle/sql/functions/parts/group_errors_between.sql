@@ -182,22 +182,16 @@ begin
     keys as materialized (
         select
             key.*,
-            coalesce(
-                (
-                    select known.id
-                    from treadle.error_groups as known
-                    where known.job_type = key.job_type and known.exception = key.exception and known.message = key.message
-                ),
-                (
-                    select known.id
-                    from treadle.error_groups as known
-                    where known.job_type = key.job_type and known.exception = key.exception and known.message = c_other
-                ),
-                (
-                    select known.id
-                    from treadle.error_groups as known
-                    where known.job_type = key.job_type and known.exception = '' and known.message = c_other
-                )
+            (
+                select known.id
+                from (values (1, key.exception, key.message), (2, key.exception, c_other), (3, '', c_other))
+                    as wanted (nth, exception, message)
+                join treadle.error_groups as known
+                  on known.job_type = key.job_type
+                 and known.exception = wanted.exception
+                 and known.message = wanted.message
+                order by wanted.nth
+                limit 1
             ) as group_id
         from (select distinct failed.job_type, failed.exception, failed.message from failed) as key
     ),

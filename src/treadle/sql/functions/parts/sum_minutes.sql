@@ -38,6 +38,14 @@ begin
         v_end := date_bin(v_span, v_to, v_epoch);
         continue when v_begin >= v_end;
 
+        -- Those that a clock which was set back summed before; and old ones, unless the next longer span is not complete.
+        delete from treadle.spans as span
+        where span.step = v_steps[v_nth]
+          and (
+                span.at >= v_begin and span.at < v_end
+                or span.at < least(p_reached - v_kept[v_nth], v_to - interval '4 hours')
+          );
+
         insert into treadle.spans (
             step, job_type, queue, at, completed, failed, cancelled, errors, waited, waited_most, ran, ran_most,
             waited_counts, ran_counts, slowest_id
@@ -78,24 +86,7 @@ begin
               and span.at >= v_begin
               and span.at < v_end
         ) as found
-        group by 2, 3, 4
-        on conflict (step, job_type, queue, at) do update
-        set completed = excluded.completed,
-            failed = excluded.failed,
-            cancelled = excluded.cancelled,
-            errors = excluded.errors,
-            waited = excluded.waited,
-            waited_most = excluded.waited_most,
-            ran = excluded.ran,
-            ran_most = excluded.ran_most,
-            waited_counts = excluded.waited_counts,
-            ran_counts = excluded.ran_counts,
-            slowest_id = excluded.slowest_id;
-
-        delete from treadle.spans as span
-        where span.step = v_steps[v_nth]
-          -- The next longer span may not be complete yet.
-          and span.at < least(p_reached - v_kept[v_nth], v_to - interval '4 hours');
+        group by 2, 3, 4;
     end loop;
     update treadle.meter set summed_to = v_to;
 

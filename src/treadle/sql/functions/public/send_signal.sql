@@ -1,5 +1,4 @@
--- Sends a signal to a workflow: the step that waits for it completes, with the value as its result. Returns taken,
--- too late or unknown.
+-- Sends a signal to a workflow: the step that waits for it completes, with the value as its result.
 --
 -- A signal may come before its step begins to wait. Only the first one counts. p_id is the workflow, or the step
 -- itself. It is written to the audit.

@@ -208,25 +208,18 @@ begin
 
     with busy as materialized (
         -- The lanes of jobs that were claimed or finished since the last tick, from a sample of those jobs.
-        (
+        select job.queue, job.job_type, job.priority, job.partition
+        from unnest(array['completed', 'failed']) as kind (status)
+        cross join lateral (
             select job.queue, job.job_type, job.priority, job.partition
             from treadle.jobs as job
-            where job.status = 'completed'
+            where job.status in ('completed', 'failed', 'cancelled')
+              and job.status = kind.status
               and job.finished_at >= v_clock - c_margin
               and job.finished_at <= v_now + c_ahead
             order by job.finished_at desc
             limit c_examined
-        )
-        union
-        (
-            select job.queue, job.job_type, job.priority, job.partition
-            from treadle.jobs as job
-            where job.status = 'failed'
-              and job.finished_at >= v_clock - c_margin
-              and job.finished_at <= v_now + c_ahead
-            order by job.finished_at desc
-            limit c_examined
-        )
+        ) as job
         union
         select claimed.queue, claimed.job_type, claimed.priority, claimed.partition
         from unnest(v_claimed) as claimed

@@ -48,7 +48,21 @@ begin
         and new.status = 'pending'
         and current_setting('transaction_isolation') <> 'serializable'
     then
-        v_newest := treadle.newest_of_key(new.key);
+        -- One look-up in idx_jobs_key per rank: see key_rank().
+        select newest.id
+        into v_newest
+        from generate_series(0, 2) as rank
+        cross join lateral (
+            select job.id
+            from treadle.jobs as job
+            where job.key = new.key
+              and job.status in ('pending', 'claimed', 'running')
+              and treadle.key_rank(job.status, job.holds) = rank
+            order by job.id desc
+            limit 1
+        ) as newest
+        order by newest.id desc
+        limit 1;
     end if;
 
     -- The order within the key is that of the ids, also if the clock was set back.
