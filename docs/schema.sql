@@ -367,8 +367,6 @@ COMMENT ON FUNCTION treadle.delete_unused_lanes(p_oldest treadle.ticks, p_limit 
 
 COMMENT ON FUNCTION treadle.describe_end(p_id uuid, p_relation text) IS 'How a job ended, as a reason for another one. If it was itself stopped because of another one, how that one ended.';
 
-COMMENT ON FUNCTION treadle.distinct_lanes(p_safe treadle.ticks) IS 'Every lane that may have jobs, once, and where to start to search it: at a floor that is safe (see safe_floor), so that jobs which were committed late are found. Lanes that are dormant and have no jobs are left out: they are about to be deleted. The planner inlines this function.';
-
 COMMENT ON FUNCTION treadle.drop_belongings() IS 'Trigger: deletes the errors, events, log lines, steps, dependencies, workflows and uses of stored objects of deleted jobs.';
 
 COMMENT ON FUNCTION treadle.drop_oldest(p_name character varying, p_per character varying, p_key character varying, p_priority integer, p_count integer, p_kept uuid[]) IS 'Cancels the oldest waiting jobs that a limit is for: those of the lowest priority first, and none of a higher priority than p_priority. Jobs that a claim has locked are passed over, and so are those that wait for an earlier one of their key. Returns whether there were enough; otherwise none is cancelled.';
@@ -564,6 +562,8 @@ COMMENT ON FUNCTION treadle.lane_jobs(p_lane treadle.lane, p_start timestamp wit
 COMMENT ON FUNCTION treadle.lanes_in_turn(p_job_types character varying[], p_queues character varying[], p_safe treadle.ticks, p_lanes integer, INOUT level bigint, INOUT first integer, INOUT turn bigint, INOUT step integer, INOUT place bigint, OUT lanes treadle.lane_range[], OUT ids bigint[]) IS 'The lanes that a claim searches next: active and not paused, of the highest priority first, up to p_lanes of one priority.';
 
 COMMENT ON FUNCTION treadle.lanes_to_display(p_safe treadle.ticks, p_limit integer) IS 'The lanes for display, and where to start to count the jobs of each. If there are more than p_limit, those that were used last: to find the deepest, all would have to be counted. The planner inlines this function.';
+
+COMMENT ON FUNCTION treadle.lanes_to_search(p_safe treadle.ticks) IS 'Every lane that may have jobs, once, and where to start to search it: at a floor that is safe (see safe_floor), so that jobs which were committed late are found. Lanes that are dormant and have no jobs are left out: they are about to be deleted. The planner inlines this function.';
 
 COMMENT ON FUNCTION treadle.lanes_with_room(p_job_types character varying[], p_queues character varying[], p_now timestamp with time zone) IS 'The dormant lanes that a claim searches: those of limits that may have room now (see limit_openings), of each job type up to c_lanes. If more wait for a limit, they take turns. An opening older than c_recent is left to the tick: see review_limits().';
 
@@ -829,6 +829,8 @@ COMMENT ON FUNCTION treadle.unblock_next(p_id uuid, p_key character varying) IS 
 COMMENT ON FUNCTION treadle.use_stored(p_job_ids uuid[], p_stored_ids uuid[]) IS 'Records that existing jobs use stored objects: those that a handler stores, and those that its result refers to. Returns the objects that do not exist; no use is recorded for them.';
 
 COMMENT ON FUNCTION treadle.wait_for_limits(p_now timestamp with time zone, p_lanes treadle.lane[], p_names character varying[], p_keys character varying[], p_opens timestamp with time zone[]) IS 'Makes lanes dormant whose jobs wait for a limit, one element of each list per lane: claims do not search them until there is an opening of the limit (see lanes_with_room.sql). One is noted when a job ends (see note_openings.sql), for a limit per period at p_opens, when the next job may start, and a few times shortly after a lane became dormant: whoever ended a job meanwhile may not have seen that a lane waits.';
+
+COMMENT ON FUNCTION treadle.waiting_limits(p_name character varying, p_limit integer) IS 'The limits that lanes wait for, and their keys, each with the time of one of its lanes: one step in idx_lanes_limit for each, up to p_limit. Null for p_name: of all limits.';
 
 COMMENT ON FUNCTION treadle.wake_lanes(p_now timestamp with time zone, p_names character varying[], p_keys character varying[], p_most bigint[]) IS 'Makes some of the lanes active that wait for these limits: as many of each as its element of p_most says, and at most c_lanes. The next claims take care of the others.';
 

@@ -44,7 +44,7 @@ INLINED = {
     "limits_and_settings",
     "limits_of",
     "limits_of_job",
-    "distinct_lanes",
+    "lanes_to_search",
     "safe_floor",
     "slots_in_use",
 }

@@ -2,7 +2,7 @@
 with known as materialized (
     select known.lane, known.start
     from treadle.safe_tick(pg_current_snapshot()) as safe
-    cross join lateral treadle.distinct_lanes(safe) as known
+    cross join lateral treadle.lanes_to_search(safe) as known
     limit 2000
 )
 select

@@ -4,7 +4,7 @@
 with known as materialized (
     select known.lane, known.start
     from treadle.safe_tick(pg_current_snapshot()) as safe
-    cross join lateral treadle.distinct_lanes(safe) as known
+    cross join lateral treadle.lanes_to_search(safe) as known
     where not exists (select from treadle.pauses_of((known.lane).job_type, (known.lane).queue))
       and not exists (
             select

@@ -1,30 +1,9 @@
 -- Limits that have room although lanes with due jobs have waited for them for some time. Ticks open such lanes within
 -- seconds. With the version of its holders, which changes when a job is claimed under the limit, and the number of lanes,
 -- which falls while ticks open them.
-with recursive listed as (
-    (
-        select lane.limit_name as name, lane.limit_key as key, lane.changed_at, 1 as nth
-        from treadle.lanes as lane
-        where lane.limit_name is not null
-        order by lane.limit_name, lane.limit_key
-        limit 1
-    )
-    union all
-    select following.limit_name, following.limit_key, following.changed_at, listed.nth + 1
-    from listed
-    cross join lateral (
-        select lane.limit_name, lane.limit_key, lane.changed_at
-        from treadle.lanes as lane
-        where lane.limit_name is not null
-          and (lane.limit_name, lane.limit_key) > (listed.name, listed.key)
-        order by lane.limit_name, lane.limit_key
-        limit 1
-    ) as following
-    where listed.nth < 1000
-),
-old as materialized (
+with old as materialized (
     select listed.name, listed.key
-    from listed
+    from treadle.waiting_limits(null, 1000) as listed
     where listed.changed_at <= clock_timestamp() - make_interval(secs => %(seconds)s)
     order by listed.changed_at
     limit 100

@@ -56,7 +56,7 @@ begin
             array_agg(known.lane) as lanes,
             array_agg(greatest(known.start, p_from)) as starts,
             count(*)::int as number
-        from treadle.distinct_lanes(v_safe) as known
+        from treadle.lanes_to_search(v_safe) as known
         where (p_job_type is null or (known.lane).job_type = p_job_type)
           and (p_queue is null or (known.lane).queue = p_queue)
           -- A search that stopped at the end of a priority continues with the next one.

@@ -5,7 +5,7 @@ returns table (lane treadle.lane, start timestamptz)
 language sql stable
 as $$
     select known.lane, known.start
-    from treadle.distinct_lanes(p_safe) as known
+    from treadle.lanes_to_search(p_safe) as known
     left join lateral treadle.lane_floor(known.lane) as newest on true
     order by greatest(known.changed_at, newest.floor) desc nulls last, known.lane
     limit p_limit
