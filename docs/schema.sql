@@ -249,7 +249,7 @@ COMMENT ON COLUMN treadle.jobs.headers IS 'Named strings that are stored with th
 
 COMMENT ON FUNCTION treadle.change_unique_jobs(p_job treadle.jobs, p_data text[], p_partitions character varying[], p_options treadle.enqueue_options, p_nths integer[], p_unique character varying[], p_ids uuid[]) IS 'Changes pending jobs as on_conflict says, for enqueue_unless_exists(), which has locked them. p_nths and p_unique say which element of p_data belongs to which unique key.';
 
-COMMENT ON FUNCTION treadle.channel(p_kind text) IS 'The name of the channel to LISTEN to: "work" (jobs to claim, or to stop), "ends" (the ids of jobs that finished) or "news" (the ids of jobs with new events or progress).';
+COMMENT ON FUNCTION treadle.channel(p_kind text) IS 'The name of the channel to LISTEN to: "work" (jobs to claim, or to stop), "ends" (the ids of jobs that finished) or "news" (the ids of jobs with new events or progress). Channels belong to the database, not to a schema. A number stands for the schema: its name may be too long.';
 
 COMMENT ON FUNCTION treadle.check_at_commit() IS 'Trigger: at commit, decides what an end, a retry or an enqueue means for jobs that wait for others.';
 
@@ -269,13 +269,13 @@ COMMENT ON FUNCTION treadle.claim_in_turns(p_worker_id character varying, p_job_
 
 COMMENT ON FUNCTION treadle.claim_job_batch(p_worker_id character varying, p_job_types character varying[], p_batch_size integer) IS 'Claims up to p_batch_size pending jobs of the given types, highest priority first, then oldest: select * from "treadle".claim_job_batch(''worker-1'', ''{welcome}''). This is claim_jobs() as the specification has it.';
 
-COMMENT ON FUNCTION treadle.claim_jobs(p_worker_id character varying, p_job_types character varying[], p_batch_size integer, p_queues character varying[], p_known treadle.known_lanes) IS 'Claims jobs: of the highest priority first, then the oldest. Here is the claim of lanes without limits, fairness or aging; all others are left to claim_in_turns().';
+COMMENT ON FUNCTION treadle.claim_jobs(p_worker_id character varying, p_job_types character varying[], p_batch_size integer, p_queues character varying[], p_known treadle.known_lanes) IS 'Claims up to p_batch_size due jobs of these types (in these queues, or in all): of the highest priority first, then the oldest. Lanes with limits, fairness or aging are left to claim_in_turns().';
 
 COMMENT ON FUNCTION treadle.claim_lanes(p_worker_id character varying, p_now timestamp with time zone, p_running xid[], p_wanted integer, p_lanes treadle.lane_range[], p_limited boolean, p_fair character varying[], p_due timestamp with time zone, p_wait boolean) IS 'Claims jobs from lanes of one priority that may be limited, fair or aged, and returns their ids. A part of claim_in_turns(), whose settings fix the plans. The steps are those of claim_jobs(): choose, lock, mark; under limits, the room is asked for before the rows are locked (lock_limits), and what does not fit stays (admit_jobs).';
 
 COMMENT ON FUNCTION treadle.claim_work(p_worker_id character varying, p_job_types character varying[], p_batch_size integer, p_queues character varying[], p_listen boolean, p_answered bigint) IS 'claim_jobs() for workers, with only the columns that they need. If p_listen and it finds fewer jobs than it may claim, the last row has only the column due: what next_due() returns then.';
 
-COMMENT ON FUNCTION treadle.clock_and_losses(OUT clock bigint, OUT jumps bigint, OUT losses boolean, OUT next_loss double precision) IS 'The clock in microseconds, its last jump that was noted, whether recover_lost_workers() would find something to do, and in how many seconds the next lease runs out.';
+COMMENT ON FUNCTION treadle.clock_and_losses(OUT clock bigint, OUT jumps bigint, OUT losses boolean, OUT next_loss double precision) IS 'The clock in microseconds, its last jump that was noted, whether recover_lost_workers() would find something to do, and in how many seconds the next lease runs out. For workers: one statement for all questions.';
 
 COMMENT ON FUNCTION treadle.clock_before(p_age interval, p_now timestamp with time zone) IS 'The time that the clock showed p_age before p_now, jumps of the clock taken into account. If it was set forward by a day an hour ago, then what was written two hours ago is 26 hours old by the clock: without this, leases would have run out, and jobs would be pruned too early.';
 
@@ -305,13 +305,13 @@ COMMENT ON FUNCTION treadle.count_segments(p_status character varying, p_lane tr
 
 COMMENT ON FUNCTION treadle.count_span(p_status character varying, p_lane treadle.lane, p_from timestamp with time zone, p_to timestamp with time zone, p_limit integer, OUT jobs bigint, OUT last timestamp with time zone) IS 'Counts up to p_limit jobs of a lane, or of a finished status, from p_from to before p_to: along idx_jobs_claimable if p_status is pending, else idx_jobs_finished. Jobs with the same time as the last one are counted, too, however many there are, so that the next span can begin after it.';
 
-COMMENT ON FUNCTION treadle.count_statuses(p_most integer) IS 'How many jobs there are by status, and how many are blocked: exact, or as workers counted them at counted_at. Pending jobs: see find_depths().';
+COMMENT ON FUNCTION treadle.count_statuses(p_most integer) IS 'How many jobs there are by status, and how many are blocked. Pending jobs: see find_depths().';
 
 COMMENT ON FUNCTION treadle.decide_check(p_check bigint, p_ids uuid[], p_ended boolean, p_past uuid, p_limit integer) IS 'Decides about jobs that wait for others, or that others wait for: see dependency_checks. p_check is the row there, which is deleted, or keeps what is left; null at commit, when there is no row yet: usually none is needed.';
 
-COMMENT ON FUNCTION treadle.declare_limits(p_limits jsonb, p_settings jsonb) IS 'Declares the limits of a worker''s code, and the fairness and aging of its job types. Workers call it when they start and every minute: p_limits are objects with name, kind, per, amount, seconds, burst, when_full, digest, job_types and queues; p_settings, objects with job_type, fair_by, weights_of, aging_seconds, aging_share and digest. As with schedules, the version of the code that was seen first later is in force, and what no worker has declared for ten minutes is removed. What an operator has changed stays, unless the code has made it another kind of limit.';
+COMMENT ON FUNCTION treadle.declare_limits(p_limits jsonb, p_settings jsonb) IS 'Declares the limits of a worker''s code, and the fairness and aging of its job types, when the worker starts and every minute: p_limits are objects with name, kind, per, amount, seconds, burst, when_full, digest, job_types and queues; p_settings, objects with job_type, fair_by, weights_of, aging_seconds, aging_share and digest. As with schedules, the version of the code that was seen first later is in force, and what no worker has declared for ten minutes is removed. What an operator has changed stays, unless the code has made it another kind of limit.';
 
-COMMENT ON FUNCTION treadle.declare_schedules(p_schedules jsonb) IS 'Declares the schedules of a worker''s code, when it starts and every minute. Returns the names of those that are in force as declared. Name and digest are enough for those that are known as declared; those that are not are left out of the result, and the worker declares them in full.';
+COMMENT ON FUNCTION treadle.declare_schedules(p_schedules jsonb) IS 'Declares the schedules of a worker''s code, when it starts and every minute. Returns the names of those that are in force as declared. Name and digest are enough for those; a worker then declares the others in full.';
 
 COMMENT ON FUNCTION treadle.delete_members(p_ids uuid[], p_limit integer) IS 'A part of prune_jobs(): deletes up to p_limit jobs of workflows that have ended, except those that have not, or that others wait for. Returns how many.';
 
@@ -385,7 +385,7 @@ COMMENT ON FUNCTION treadle.enqueue_per_period(p_job treadle.jobs, p_data text[]
 
 COMMENT ON FUNCTION treadle.enqueue_schedule(p_schedule treadle.schedules, p_times timestamp with time zone[], p_missed timestamp with time zone[]) IS 'Enqueues the jobs of a schedule for these times, which come in order, and notes the times that were missed. Returns the number of jobs. A time that was dealt with already is not enqueued again, not even after a dump was restored or the server''s clock was set back: the primary key of occurrences does not allow it.';
 
-COMMENT ON FUNCTION treadle.enqueue_unique(p_job_type character varying, p_unique character varying, p_data jsonb, p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_key character varying, p_max_attempts integer) IS 'Enqueues a job unless there is an unfinished one of its type with the same unique key; then returns the id of that one. If another transaction is just adding it, this call waits until that transaction ends. enqueue_with_options() has more options.';
+COMMENT ON FUNCTION treadle.enqueue_unique(p_job_type character varying, p_unique character varying, p_data jsonb, p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_key character varying, p_max_attempts integer) IS 'Enqueues a job unless there is an unfinished one of its type with the same unique key; then returns the id of that one. If another transaction is just adding it, this call waits for that. enqueue_with_options() has more options.';
 
 COMMENT ON FUNCTION treadle.enqueue_unless_exists(p_job treadle.jobs, p_data text[], p_partitions character varying[], p_options treadle.enqueue_options) IS 'A part of enqueue_with_options(): enqueues jobs whose unique key no other job has, until that one is finished or claimed, and returns or changes the others. The unique index of jobs makes sure of it; what is read before the INSERT only avoids waiting for transactions that are about to finish such a job.';
 
@@ -393,9 +393,9 @@ COMMENT ON FUNCTION treadle.enqueue_with_options(p_job_type character varying, p
 
 COMMENT ON FUNCTION treadle.enqueue_workflow(p_name character varying, p_blocks jsonb, p_options jsonb) IS 'Enqueues the jobs of a workflow in their order, and the workflow itself, which is a job that ends when all of them have ended. Returns their ids, at last that of the workflow.';
 
-COMMENT ON FUNCTION treadle.expire_jobs(p_limit integer) IS 'Cancels jobs that no worker has claimed before they expired. Returns how many it has looked at. Workers call it every 10 seconds, also for jobs of other types: a claim cancels only the expired jobs that it meets.';
+COMMENT ON FUNCTION treadle.expire_jobs(p_limit integer) IS 'Cancels jobs that no worker has claimed before they expired. Returns how many it has looked at. Workers call it every 10 seconds: a claim cancels only the expired jobs that it meets.';
 
-COMMENT ON FUNCTION treadle.fail_job(p_id uuid, p_error text, p_delay interval, p_final boolean, p_lease bigint, p_worker_id character varying, p_traceback text) IS 'Records a failed attempt: the job is retried after p_delay (default: exponential), or fails if that was its last attempt or p_final is true. Returns false if the claim is lost or the job has finished already.';
+COMMENT ON FUNCTION treadle.fail_job(p_id uuid, p_error text, p_delay interval, p_final boolean, p_lease bigint, p_worker_id character varying, p_traceback text) IS 'Records a failed attempt: the job is retried after p_delay (default: exponential), or fails if that was its last attempt or p_final is true. Returns false if the claim is lost or the job has finished already. Without a lease number any unfinished job can be failed, also one that is pending. Ends the attempt as settle_jobs() does.';
 
 COMMENT ON FUNCTION treadle.fair_shares(p_fair character varying[], p_lanes treadle.lane_range[], p_due timestamp with time zone, p_wanted integer, p_lockers xid[], p_limited boolean, OUT picked treadle.lane_range[], OUT shares integer[]) IS 'The first step of a claim, as oldest_of_lanes(), for lanes whose values of an argument take turns (see type_settings): which lanes, and how many jobs of each. Without limits, no job is read for it, unless there are several job types that do not take turns: then each of them gets as many as it has among the oldest.';
 
@@ -403,13 +403,13 @@ COMMENT ON FUNCTION treadle.find_claimable(p_job_type character varying, p_queue
 
 COMMENT ON FUNCTION treadle.find_claimed_jobs(p_worker_id character varying) IS 'The jobs that a worker has claimed.';
 
-COMMENT ON FUNCTION treadle.find_depths(p_budget integer) IS 'How many jobs wait, by queue, type and priority: exact, or as workers counted them at counted_at; when the first is or was due, and whether they are paused. The lanes of different partitions are added up: otherwise each of a thousand tenants would have its own row.';
+COMMENT ON FUNCTION treadle.find_depths(p_budget integer) IS 'How many jobs wait, by queue, type and priority; when the first is or was due, and whether they are paused. The lanes of different partitions are added up.';
 
-COMMENT ON FUNCTION treadle.find_due_schedules(p_limit integer, p_declared character varying[]) IS 'Schedules that are due or have no time yet, and the next one. p_declared: of those in code, only the ones with these digests. `seconds` is how long from now.';
+COMMENT ON FUNCTION treadle.find_due_schedules(p_limit integer, p_declared character varying[]) IS 'Schedules that are due or have no time yet, and the next one. p_declared: of those in code, only the ones with these digests. Ordered as the index is, nulls first: otherwise all schedules would be read and sorted.';
 
 COMMENT ON FUNCTION treadle.find_finished(p_ids uuid[]) IS 'Those of the jobs that have finished or no longer exist.';
 
-COMMENT ON FUNCTION treadle.find_group_jobs(p_group_id integer, p_status character varying, p_at timestamp with time zone, p_id uuid, p_limit integer, p_look integer) IS 'The jobs whose last failure is in a group of errors, the latest first: those that have failed, or those that are pending, which wait for another attempt. The page begins after the failure of p_id at p_at.';
+COMMENT ON FUNCTION treadle.find_group_jobs(p_group_id integer, p_status character varying, p_at timestamp with time zone, p_id uuid, p_limit integer, p_look integer) IS 'The jobs whose last failure is in a group of errors, the latest first: those that have failed, or those that are pending. The page begins after the failure of p_id at p_at. At most p_look failures are examined: "last" marks where it stopped, and that job is part of the page only if it "fits".';
 
 COMMENT ON FUNCTION treadle.find_ids(p_digits text, p_before uuid, p_limit integer, p_look integer, p_patience interval) IS 'Ids by their first or last digits: the last digits of a bounded number of the newest jobs.';
 
@@ -417,13 +417,13 @@ COMMENT ON FUNCTION treadle.find_jobs(p_status character varying, p_job_type cha
 
 COMMENT ON FUNCTION treadle.find_known_lanes(p_job_types character varying[], p_queues character varying[]) IS 'The lanes that a search reads, each from its floor on, the highest priority first: active and not paused. They are null if there are more than c_lanes, or if the floors cannot be trusted: then the search needs lanes_in_turn(). Also whether there are limits, and when the first job of a dormant lane is due.';
 
-COMMENT ON FUNCTION treadle.find_lanes(p_budget integer) IS 'The lanes with the number of jobs that wait in each. Counting stops when p_budget is used up: a lane whose depth equals counted_to has at least that many. find_depths() also knows how many are in those.';
+COMMENT ON FUNCTION treadle.find_lanes(p_budget integer) IS 'The lanes, deepest first: how many jobs wait in each, when the first is or was due, and whether the lane is paused. Counting stops when p_budget is used up: a lane whose depth equals counted_to has at least that many; see find_depths(). The settings fix the plan, as in claim_jobs.sql.';
 
-COMMENT ON FUNCTION treadle.find_limits(p_name character varying, p_limit integer) IS 'The limits and their keys that are in use, changed or waited for: what is in force, what is in use, when the next job may start, and how many wait (counted up to counted_to). Those that jobs wait for come first.';
+COMMENT ON FUNCTION treadle.find_limits(p_name character varying, p_limit integer) IS 'The limits and their keys that are in use, changed or waited for, and fairness and aging: what is in force, what is in use, when the next job may start, and how many wait (counted up to counted_to). Those that jobs wait for come first. There is a row for each (for one with "per", the values for all keys, with a null key), and one for each key. At most p_limit rows; half of them are left to the limits themselves.';
 
 COMMENT ON FUNCTION treadle.find_lost_claims(p_ids uuid[], p_leases bigint[]) IS 'Those of the claims that are lost, because the job was cancelled, recovered, finished or claimed again; and whether the job was completed under the claim.';
 
-COMMENT ON FUNCTION treadle.find_unbegun(p_worker_id character varying, p_begun uuid[], p_here integer, p_apart integer, p_seconds double precision) IS 'Of the jobs that a worker has claimed, the oldest that it should have begun: it was claimed p_seconds ago or longer, it is not among p_begun (those that the worker knows to have begun), and the worker has room for it. p_here of them run in the worker itself, and p_apart in child processes. A job that was claimed ahead, behind long ones, has no room.';
+COMMENT ON FUNCTION treadle.find_unbegun(p_worker_id character varying, p_begun uuid[], p_here integer, p_apart integer, p_seconds double precision) IS 'Of the jobs that a worker has claimed, the oldest that it should have begun: it was claimed p_seconds ago or longer, it is not among p_begun (those that the worker knows to have begun), and the worker has room for it. p_here of them run in the worker itself, and p_apart in child processes. The process that renews the worker''s lease calls this while the worker begins no jobs.';
 
 COMMENT ON FUNCTION treadle.find_workflow(p_id uuid, OUT id uuid, OUT has_ended boolean, OUT has_plan boolean) IS 'For enqueue_with_options(): the workflow with this id, or the one that this job is a part of. It cannot end before the transaction does. Null for id: there is none. has_ended: it has ended already. has_plan: it still has to add jobs by itself.';
 
@@ -465,7 +465,7 @@ COMMENT ON FUNCTION treadle.forget_ticks(p_oldest treadle.ticks) IS 'A part of t
 
 COMMENT ON FUNCTION treadle.free_waiting(p_ids uuid[]) IS 'Lets jobs run that waited for others, whose rows are locked. They are due from now on, one after the other, in the order of their ids; and get the results that are their arguments. Those of jobs that did not complete are null.';
 
-COMMENT ON FUNCTION treadle.group_errors(p_lag interval, p_limit integer, p_late interval, p_pause interval) IS 'Counts the attempts that failed since the last call by job type, exception and message, in "treadle".error_groups. Returns how many, and whether there are more. Workers call it every few seconds, in place of counting when a job fails: the cost is that of the failures, and a job that completes costs nothing.';
+COMMENT ON FUNCTION treadle.group_errors(p_lag interval, p_limit integer, p_late interval, p_pause interval) IS 'Counts the attempts that failed since the last call by job type, exception and message, in "treadle".error_groups. Returns how many, and whether there are more. Workers call it every few seconds: the cost is that of the failures, and a job that completes costs nothing.';
 
 COMMENT ON FUNCTION treadle.group_errors_between(p_from timestamp with time zone, p_to timestamp with time zone, p_limit integer, p_most integer, OUT counted integer, OUT reached timestamp with time zone) IS 'Counts the failed attempts of a span of time, by group, that are not counted yet. Returns how many, and up to when: all of the span, or less if more than p_limit attempts failed in it.';
 
@@ -587,7 +587,7 @@ COMMENT ON FUNCTION treadle.list_jobs(p_names character varying[], p_keys charac
 
 COMMENT ON FUNCTION treadle.list_running_jobs() IS 'A part of lock_limits(): notes the jobs that are claimed or running under limits that are new, or whose kind, "per" or jobs have changed (unlisted_limits), so that they count. Returns the limits of which that is not yet possible: they give no room.';
 
-COMMENT ON FUNCTION treadle.lock_claimed(p_worker_id character varying, p_ids uuid[], p_leases bigint[]) IS 'Locks those of the jobs that are still claimed by the worker under these lease numbers, and returns their ids.';
+COMMENT ON FUNCTION treadle.lock_claimed(p_worker_id character varying, p_ids uuid[], p_leases bigint[]) IS 'Locks those of the jobs that are still claimed by the worker under these lease numbers, and returns their ids. Until the transaction ends, no other transaction can claim or finish them. Functions that write the records of a worker''s jobs call it first.';
 
 COMMENT ON FUNCTION treadle.lock_limit_keys(p_names character varying[], p_keys character varying[], p_wait boolean) IS 'Locks the rows of these limits, as far as no other claim has locked them, and says which: their numbers in the lists. If all are locked, and p_wait says so, it waits for a moment: claims are short.';
 
@@ -607,7 +607,7 @@ COMMENT ON FUNCTION treadle.move_epoch() IS 'Trigger: after a lane was made dorm
 
 COMMENT ON FUNCTION treadle.move_to_partitions(p_job_type character varying) IS 'After a limit was added: gives jobs of a type that have no partition the one that their limits need, 10,000 at most. Returns how many. Those that are left count as jobs without a value, until this is called again (every minute, if the limit is declared in code) or they are claimed.';
 
-COMMENT ON FUNCTION treadle.mute_errors(p_group_id integer, p_muted boolean, p_for interval, p_until_new_version boolean, p_actor text, p_reason text) IS 'Mutes a group of errors, or with p_muted false ends that. A muted group is still counted and shown, but is no alarm. It lasts until somebody ends it, or for p_for, or until a version of the application fails that has not failed in this group and does not run yet. Returns done; unchanged, if it is not muted; or missing, if there is no such group.';
+COMMENT ON FUNCTION treadle.mute_errors(p_group_id integer, p_muted boolean, p_for interval, p_until_new_version boolean, p_actor text, p_reason text) IS 'Mutes a group of errors, or with p_muted false ends that. A muted group is still counted and shown, but is no alarm. It lasts until somebody ends it, or for p_for, or until a version of the application fails that has not failed in this group and does not run yet. Returns done; unchanged, if it is not muted; or missing. Runs with the rights of its owner: a group cannot be muted without an audit row.';
 
 COMMENT ON FUNCTION treadle.next_due(p_job_types character varying[], p_queues character varying[], p_sure boolean, p_answered bigint, p_known treadle.known_lanes) IS 'For a worker that found no job: requests a notification of new jobs, then searches once more, and returns the seconds until the next job of these types is due (0 or less: now), null if there is none. In this order, so that no job can arrive unnoticed between the two.';
 
@@ -615,11 +615,11 @@ COMMENT ON FUNCTION treadle.next_opening(p_job_types character varying[], p_queu
 
 COMMENT ON FUNCTION treadle.next_wake(p_job_types character varying[], p_queues character varying[]) IS 'When a dormant lane of these job types wakes. Few are read: if none of those is of these job types, it is the time of the last one, and the worker asks again then.';
 
-COMMENT ON FUNCTION treadle.next_work(p_worker_id character varying, p_job_types character varying[], p_queues character varying[], p_declared character varying[]) IS 'For a worker that sleeps (decision 53): it calls this once a minute, and wakes when there is something to do. Returns the seconds until then (0 or less: now); null: nothing is known. Unlike next_due(), it only reads. next_due() makes a tick, which writes.';
+COMMENT ON FUNCTION treadle.next_work(p_worker_id character varying, p_job_types character varying[], p_queues character varying[], p_declared character varying[]) IS 'For a worker that sleeps (decision 53), which calls it once a minute: the seconds until there is something to do (0 or less: now); null: nothing is known. Unlike next_due(), it makes no tick and writes nothing.';
 
 COMMENT ON FUNCTION treadle.normalise_error(p_error text, p_worker_id text, OUT exception text, OUT message text) IS 'Splits the text of an error into the class of the exception and the message, and replaces what differs from one failure to the next: two messages that differ in an id are one group.';
 
-COMMENT ON FUNCTION treadle.note_clock_jump(p_before timestamp with time zone, p_after timestamp with time zone) IS 'Notes that the server''s clock shows p_after where it should show p_before. Returns false if that was noted already.';
+COMMENT ON FUNCTION treadle.note_clock_jump(p_before timestamp with time zone, p_after timestamp with time zone) IS 'Notes that the server''s clock shows p_after where it should show p_before. Returns false if that was noted already; if two do so at the same time, both rows do no harm: see clock_before().';
 
 COMMENT ON FUNCTION treadle.note_dependency_check(p_ids uuid[], p_ended boolean, p_past uuid, p_later boolean) IS 'Decides at commit, or later, what these jobs wait for; or, if they have ended, what that means for those that wait for them. In several rows, so that each is decided in a short time.';
 
@@ -637,7 +637,7 @@ COMMENT ON FUNCTION treadle.oldest_of_lanes(p_lanes treadle.lane_range[], p_due 
 
 COMMENT ON FUNCTION treadle.operate(p_action character varying, p_ids uuid[], p_actor text, p_reason text, p_priority integer, p_act uuid, p_continues boolean) IS 'Changes jobs for an operator: retry, cancel, delete, run_now or priority. Each change writes a row of the audit in the same transaction. Returns the outcome for each job, and the status that it had.';
 
-COMMENT ON FUNCTION treadle.operate_schedule(p_action character varying, p_name character varying, p_actor text, p_reason text) IS 'Changes a schedule for an operator: pause, resume, run (enqueue a job now, besides its times) or delete. Returns done; unchanged, if it is paused already, or not paused; missing, if there is no such schedule; or declared: remove it from the code, or pause it.';
+COMMENT ON FUNCTION treadle.operate_schedule(p_action character varying, p_name character varying, p_actor text, p_reason text) IS 'Changes a schedule for an operator: pause, resume, run (enqueue a job now, besides its times) or delete. Returns done; unchanged, if it is paused already, or not paused; missing; or declared: remove it from the code, or pause it. Runs with the rights of its owner: a schedule cannot be changed without an audit row.';
 
 COMMENT ON FUNCTION treadle.outcome_of(p_status character varying, p_flags smallint) IS 'The status of a job; skipped if it was cancelled because it was not needed.';
 
@@ -647,7 +647,7 @@ COMMENT ON FUNCTION treadle.partition_parts(p_job_type character varying, p_queu
 
 COMMENT ON FUNCTION treadle.partitions_of(p_job_type character varying, p_queue character varying, p_data text[], p_given text[]) IS 'The partitions of jobs that are to be enqueued, one for each of p_data; null if no limit or fairness is for these jobs, and no partition is given.';
 
-COMMENT ON FUNCTION treadle.pause(p_job_type character varying, p_queue character varying, p_actor text, p_reason text) IS 'Stops claims of this job type in this queue (null: any). Claimed jobs continue. Returns false if it was paused already.';
+COMMENT ON FUNCTION treadle.pause(p_job_type character varying, p_queue character varying, p_actor text, p_reason text) IS 'Stops claims of this job type in this queue (null: any). Claimed jobs continue. Returns false if it was paused already. Runs with the rights of its owner: nothing is paused without an audit row.';
 
 CREATE TABLE treadle.pauses (
     job_type character varying(50) DEFAULT ''::character varying NOT NULL,
@@ -676,13 +676,13 @@ COMMENT ON FUNCTION treadle.prepare_lanes(p_job_types character varying[], p_sur
 
 COMMENT ON FUNCTION treadle.prune_error_groups(p_keep interval, p_limit integer) IS 'Deletes groups of errors that were not seen for p_keep. Returns how many. Workers call it every minute. It deletes at most p_limit rows of grouped_errors; later calls delete the rest.';
 
-COMMENT ON FUNCTION treadle.prune_jobs(p_status character varying, p_age interval, p_limit integer, p_after timestamp with time zone, OUT pruned integer, OUT reached timestamp with time zone) IS 'Deletes up to p_limit jobs that finished with p_status more than p_age ago. With p_after null, goes on where the last such call stopped. Returns how many, and the time that it reached: pass it as p_after of the next call, so that that call skips the dead index entries of this one.';
+COMMENT ON FUNCTION treadle.prune_jobs(p_status character varying, p_age interval, p_limit integer, p_after timestamp with time zone, OUT pruned integer, OUT reached timestamp with time zone) IS 'Deletes up to p_limit jobs that finished with p_status more than p_age ago. With p_after null, goes on where the last such call stopped. Returns how many, and the time that it reached: pass it as p_after of the next call, which then skips the dead index entries of this one.';
 
 COMMENT ON FUNCTION treadle.prune_schedules(p_limit integer) IS 'Deletes schedules that were retired a month ago, and the record of times that are a month old. Returns the number of times.';
 
 COMMENT ON FUNCTION treadle.prune_unique_periods(p_limit integer) IS 'Forgets the periods of unique keys that are over. Returns how many.';
 
-COMMENT ON FUNCTION treadle.put_schedule(p_name character varying, p_job_type character varying, p_expression character varying, p_data jsonb, p_timezone character varying, p_options jsonb, p_exists boolean, p_actor text, p_reason text) IS 'Adds a schedule, or changes one that was added with this function. Workers enqueue its jobs. Returns done, exists, missing, or declared (in code).';
+COMMENT ON FUNCTION treadle.put_schedule(p_name character varying, p_job_type character varying, p_expression character varying, p_data jsonb, p_timezone character varying, p_options jsonb, p_exists boolean, p_actor text, p_reason text) IS 'Adds a schedule, or changes one that was added with this function. Workers enqueue its jobs. Returns done, exists, missing, or declared (in code: change the code, or pause the schedule). p_options has the other columns:';
 
 COMMENT ON FUNCTION treadle.raise_floors(p_now timestamp with time zone, p_running xid[], p_lanes treadle.lane_range[]) IS 'Raises the floors of these lanes to their first jobs, for a claim that has read many dead entries: thousands of jobs can be claimed between two ticks. Whatever this passes over (a job that commits now, a row that is locked) is found by the next tick: it searches below every floor whose transaction, or any other, has ended since the last one. See public/tick.sql.';
 
@@ -692,13 +692,13 @@ COMMENT ON FUNCTION treadle.record_event(p_id uuid, p_name character varying, p_
 
 COMMENT ON FUNCTION treadle.record_events(p_worker_id character varying, p_ids uuid[], p_leases bigint[], p_owners integer[], p_sequences integer[], p_names character varying[], p_data text[], p_ages double precision[]) IS 'Writes the events of a worker''s handlers, of many jobs in one statement, each fenced by its lease number. p_owners says to which of the jobs an event belongs. Returns the ids of the jobs that were accepted.';
 
-COMMENT ON FUNCTION treadle.recount_workflow(p_id uuid) IS 'Counts the jobs of a workflow again, after they were changed while triggers were off. Returns false if there is no such workflow.';
+COMMENT ON FUNCTION treadle.recount_workflow(p_id uuid) IS 'Counts the jobs of a workflow again, after they were changed while triggers were off, at any time. Returns false if there is no such workflow. Of a job that was deleted, nobody knows how it ended: if the counts have not included it so far, it counts as cancelled.';
 
 COMMENT ON FUNCTION treadle.recover_lost_workers(p_crash_limit integer, p_now timestamp with time zone, p_watched interval) IS 'Gives back the jobs of workers whose lease has expired, and returns them. One call at a time does the work. Workers without a lease, which send heartbeats by hand, are left to recover_stale_jobs().';
 
-COMMENT ON FUNCTION treadle.recover_stale_jobs(p_timeout interval, p_now timestamp with time zone) IS 'Gives back the jobs of workers that sent neither a heartbeat (workers.seen_at) nor a report about the job (jobs.seen_at) for p_timeout; those without attempts left fail. Returns how many.';
+COMMENT ON FUNCTION treadle.recover_stale_jobs(p_timeout interval, p_now timestamp with time zone) IS 'Gives back the jobs of workers that sent neither a heartbeat (workers.seen_at) nor a report about the job (jobs.seen_at) for p_timeout; those without attempts left fail. Returns how many. If there never was a sign, the age of the claim counts. A sign from the future is from before the clock was set back: if there is no other, the time of that jump counts.';
 
-COMMENT ON FUNCTION treadle.recover_unregistered(p_timeout interval, p_crash_limit integer, p_now timestamp with time zone) IS 'Gives back the jobs of clients that are not registered as workers, if there was no sign of them for p_timeout: neither the claim itself, nor a start, nor progress. Such a client may still be working, so the time is long, and workers call this once a minute. recover_stale_jobs() is for whoever knows a shorter time. It is also what finds the jobs of a worker whose row is missing after a restore.';
+COMMENT ON FUNCTION treadle.recover_unregistered(p_timeout interval, p_crash_limit integer, p_now timestamp with time zone) IS 'Gives back the jobs of clients that are not registered as workers, if there was no sign of them for p_timeout: neither the claim itself, nor a start, nor progress. Such a client may still be working, so the time is long; recover_stale_jobs() is for whoever knows a shorter one. It also finds the jobs of a worker whose row is missing after a restore. Workers call it once a minute.';
 
 COMMENT ON FUNCTION treadle.recover_worker(p_worker_id character varying, p_reason text, p_crashed uuid[], p_overdue uuid[], p_crash_limit integer, p_keep boolean) IS 'Gives back the jobs that a dead worker had claimed: p_crashed count as crashed (null: those that were running count as lost), p_overdue as failed attempts, the rest as neither. Returns the jobs with their new status.';
 
@@ -708,15 +708,15 @@ COMMENT ON FUNCTION treadle.register_worker(p_worker_id character varying, p_lea
 
 COMMENT ON FUNCTION treadle.release_job(p_id uuid, p_delay interval, p_lease bigint, p_worker_id character varying) IS 'Gives a claimed job back without using an attempt: to its old place, or due after p_delay. Returns false if the claim is lost. Checks the fence, then ends the attempt as settle_jobs() does.';
 
-COMMENT ON FUNCTION treadle.renew_workers(p_worker_ids character varying[], p_lease interval, p_asleep boolean) IS 'Renews the leases of workers; call it again before p_lease has passed. p_asleep: they claim nothing before the next call.';
+COMMENT ON FUNCTION treadle.renew_workers(p_worker_ids character varying[], p_lease interval, p_asleep boolean) IS 'Renews the leases of workers; call it again before p_lease has passed. p_asleep: they have a long lease and no jobs, and renew it with p_asleep false, and an ordinary lease, before they claim (decision 53).';
 
 COMMENT ON FUNCTION treadle.reopen_limit(p_name character varying) IS 'After a limit was changed: lanes that wait for it are searched again.';
 
 COMMENT ON FUNCTION treadle.report_progress(p_id uuid, p_progress integer, p_stage character varying, p_lease bigint, p_worker_id character varying) IS 'Records the progress (0 to 100) and the stage of a running job; null leaves a value as it is. Returns false if the claim is lost.';
 
-COMMENT ON FUNCTION treadle.report_stopped_children(p_worker_id character varying, p_processes integer[], p_jobs uuid[], p_seconds double precision[], p_starting boolean[]) IS 'Notes which child processes of a worker were stopped, or are still starting, with their jobs and for how many seconds; empty arrays: none. It takes no jobs away.';
+COMMENT ON FUNCTION treadle.report_stopped_children(p_worker_id character varying, p_processes integer[], p_jobs uuid[], p_seconds double precision[], p_starting boolean[]) IS 'Notes which child processes of a worker were stopped, or are still starting, with their jobs and for how many seconds; empty arrays: none. It takes no jobs away. The process that renews the worker''s lease calls it whenever that has changed, and must not wait for a lock.';
 
-COMMENT ON FUNCTION treadle.report_stuck(p_worker_id character varying, p_kind character varying, p_seconds double precision, p_job uuid, p_stack text) IS 'Notes that the event loop of a worker has not run for p_seconds (p_kind: stopped, or blocked by p_job), that it does not begin p_job, which it claimed that long ago (unbegun), or that all is well again (null). It takes no jobs away, and marks a job that blocks it as running.';
+COMMENT ON FUNCTION treadle.report_stuck(p_worker_id character varying, p_kind character varying, p_seconds double precision, p_job uuid, p_stack text) IS 'Notes that the event loop of a worker has not run for p_seconds (p_kind: stopped, or blocked by p_job), that it does not begin p_job, which it claimed that long ago (unbegun), or that all is well again (null). The worker keeps its lease and its jobs; one that blocks it is marked as running. The process that renews the worker''s lease calls it, and must not wait for a lock.';
 
 CREATE TABLE treadle.workflows (
     id uuid NOT NULL,
@@ -754,15 +754,15 @@ COMMENT ON COLUMN treadle.workflows.done IS 'The efforts of those that have ende
 
 COMMENT ON FUNCTION treadle.report_workflow(p_workflow treadle.workflows) IS 'Writes the progress of a workflow into its row in jobs.';
 
-COMMENT ON FUNCTION treadle.request_notifications(p_kind text, p_for interval) IS 'Starts notifications on channel(p_kind) for this long, at most 5 minutes; call it again to continue. ends: the ids of jobs that finish. news: the ids of jobs with new events or progress.';
+COMMENT ON FUNCTION treadle.request_notifications(p_kind text, p_for interval) IS 'Starts notifications on channel(p_kind) for this long, at most 5 minutes; call it again to continue. ends: the ids of jobs that finish. news: the ids of jobs with new events or progress. Runs with the rights of its owner: a viewer may not set the sequences directly.';
 
 COMMENT ON FUNCTION treadle.reset_floors(p_before timestamp with time zone, p_now timestamp with time zone) IS 'After the clock was set back from p_before: no floor is valid any more, and some other times are in the future. A part of tick().';
 
-COMMENT ON FUNCTION treadle.reset_limit(p_name character varying, p_key character varying, p_actor text, p_reason text) IS 'Undoes set_limit(): the limit is as the code declares it, or gone if no code does. Returns false if nothing was changed.';
+COMMENT ON FUNCTION treadle.reset_limit(p_name character varying, p_key character varying, p_actor text, p_reason text) IS 'Undoes set_limit(): the limit is as the code declares it, or gone if no code does. Returns false if nothing was changed. Runs with the rights of its owner, as set_limit().';
 
 COMMENT ON FUNCTION treadle.results_for(p_id uuid) IS 'The arguments of a job that are results of others.';
 
-COMMENT ON FUNCTION treadle.resume(p_job_type character varying, p_queue character varying, p_actor text, p_reason text) IS 'Ends the pause with exactly this job type and queue (null: any). Returns false if there is no such pause.';
+COMMENT ON FUNCTION treadle.resume(p_job_type character varying, p_queue character varying, p_actor text, p_reason text) IS 'Ends the pause with exactly this job type and queue (null: any). Returns false if there is no such pause. Runs with the rights of its owner, as pause().';
 
 COMMENT ON FUNCTION treadle.retry_delay(p_attempts integer) IS 'The default delay before a job is retried after p_attempts attempts. Exponential: 1 s, doubled with each attempt, at most 1 h, with 50 % jitter, so that jobs that failed together are not retried together.';
 
@@ -786,13 +786,13 @@ COMMENT ON FUNCTION treadle.save_checkpoint(p_id uuid, p_checkpoint jsonb, p_lea
 
 COMMENT ON FUNCTION treadle.send_notification(p_kind text, p_payload text) IS 'Sends a notification on channel(p_kind), unless this session has switched them off (set "treadle".notify = off, for transactions that must not contain a NOTIFY), or the server''s queue of notifications is almost full, because some session listens and does not read: then the transaction could not commit. Notifications are hints; nothing depends on them.';
 
-COMMENT ON FUNCTION treadle.send_signal(p_id uuid, p_name character varying, p_value jsonb, p_actor text) IS 'Sends a signal to a workflow: the step that waits for it completes, with the value as its result.';
+COMMENT ON FUNCTION treadle.send_signal(p_id uuid, p_name character varying, p_value jsonb, p_actor text) IS 'Sends a signal to a workflow: the step that waits for it completes, with the value as its result. A signal may come before its step begins to wait. Only the first one counts. p_id is the workflow, or the step itself. It is written to the audit. Returns taken; too late, if the step has got a signal, or has ended in another way; or unknown, if there is no such step.';
 
-COMMENT ON FUNCTION treadle.serving_workers(p_queue character varying, p_job_type character varying, p_now timestamp with time zone) IS 'The live workers with a lease that would claim a job of this type in this queue, the job types that share slots with it, and how many slots there are.';
+COMMENT ON FUNCTION treadle.serving_workers(p_queue character varying, p_job_type character varying, p_now timestamp with time zone) IS 'The live workers with a lease that would claim a job of this type in this queue. A worker has one number of slots for jobs on its event loop and threads, and another for jobs in child processes: "together" are the job types that share slots with this one, "places" is how many there are. A worker whose concurrency was set to 0 has none of either.';
 
-COMMENT ON FUNCTION treadle.set_concurrency(p_worker_id character varying, p_concurrency integer, p_actor text, p_reason text) IS 'Changes how many jobs a live worker runs at once, until the worker ends. Null: as many as it was started with. With 0 it claims nothing. Returns done; unchanged, if it is so already; missing, if there is no live worker of this name; or unsupported, if it registered no number.';
+COMMENT ON FUNCTION treadle.set_concurrency(p_worker_id character varying, p_concurrency integer, p_actor text, p_reason text) IS 'Changes how many jobs a live worker runs at once, until the worker ends. Null: as many as it was started with; 0: it claims nothing. Returns done; unchanged; missing, if there is no live worker of this name; or unsupported, if it registered no number. Runs with the rights of its owner: the number cannot be changed without an audit row.';
 
-COMMENT ON FUNCTION treadle.set_limit(p_name character varying, p_amount integer, p_period interval, p_burst integer, p_key character varying, p_per character varying, p_job_type character varying, p_queue character varying, p_actor text, p_reason text) IS 'Changes a limit at run time (p_amount null: no limit; 0: nothing runs), for one value of its "per" (p_key) or for all; with a job type or queue, adds it. Returns false if there is no such limit.';
+COMMENT ON FUNCTION treadle.set_limit(p_name character varying, p_amount integer, p_period interval, p_burst integer, p_key character varying, p_per character varying, p_job_type character varying, p_queue character varying, p_actor text, p_reason text) IS 'Changes a limit at run time (p_amount null: no limit; 0: nothing runs), for one value of its "per" (p_key) or for all; with a job type or queue, adds it. Also the weight of a value where values take turns, and aging. The values stay, whatever the code declares, until reset_limit(). Returns false if there is no such limit. Runs with the rights of its owner: limits cannot be changed without an audit row.';
 
 COMMENT ON FUNCTION treadle.set_partitions(p_ids uuid[]) IS 'Gives pending jobs the partition that their limits need, if they were inserted by hand, or before there was a limit. Returns how many were changed.';
 
@@ -804,7 +804,7 @@ COMMENT ON FUNCTION treadle.settle_workflows(p_ids uuid[], p_past uuid) IS 'Deci
 
 COMMENT ON FUNCTION treadle.slots_in_use(p_jobs uuid[], p_leases bigint[], p_weights integer[]) IS 'Those of the listed jobs that are still claimed or running under the same lease. The planner inlines this function. The limit of 1 keeps it from turning the subquery into a join that would read all jobs; and only the primary key matches: see complete_jobs.sql.';
 
-COMMENT ON FUNCTION treadle.start_job(p_id uuid, p_lease bigint, p_worker_id character varying) IS 'Marks a claimed job as running. Returns false if the claim is lost.';
+COMMENT ON FUNCTION treadle.start_job(p_id uuid, p_lease bigint, p_worker_id character varying) IS 'Marks a claimed job as running. As in every function that writes for a worker: with p_lease the write is fenced, and false means that the claim is lost and nothing changed. Without p_lease, the job is changed whichever worker has claimed it.';
 
 COMMENT ON FUNCTION treadle.start_jobs(p_worker_id character varying, p_ids uuid[], p_leases bigint[], p_seconds double precision[], p_progress integer[], p_stages character varying[], p_paces text[]) IS 'Marks claimed jobs as running for p_seconds, with this progress, stage and pace (null: unchanged). Returns the ids that were accepted; the claims of the others are lost.';
 
@@ -814,7 +814,7 @@ COMMENT ON FUNCTION treadle.sum_counts(p_histograms jsonb) IS 'Adds histograms, 
 
 COMMENT ON FUNCTION treadle.sum_minutes(p_reached timestamp with time zone) IS 'For count_minutes(): sums the minutes that are complete in "treadle".spans, for charts of hours and days. p_reached: nothing will be added to minutes before this time.';
 
-COMMENT ON FUNCTION treadle.sweep_stored(p_grace interval, p_limit integer, p_parts integer, OUT swept integer, OUT more boolean, OUT files uuid[], OUT places text[]) IS 'Removes stored objects that no job uses and that were not written to for p_grace, in small steps. Returns how many, whether there is more to do, and the files to remove elsewhere.';
+COMMENT ON FUNCTION treadle.sweep_stored(p_grace interval, p_limit integer, p_parts integer, OUT swept integer, OUT more boolean, OUT files uuid[], OUT places text[]) IS 'Removes stored objects that no job uses and that were not written to for p_grace. Returns how many, whether there is more to do, and the files to remove elsewhere: the caller removes those, then the rows. If that fails, they are returned again after a minute.';
 
 COMMENT ON FUNCTION treadle.taken_slots(p_ids uuid[], p_lanes treadle.lane[], p_limited integer[], p_limits integer[]) IS 'Which limits the claimed jobs use: for hold_slots(). The lanes that they are from have numbers, and so have the limits; p_limited and p_limits say which lane has which limit.';
 
@@ -826,7 +826,7 @@ COMMENT ON FUNCTION treadle.time_buckets() IS 'The upper bounds of the histogram
 
 COMMENT ON FUNCTION treadle.unblock_next(p_id uuid, p_key character varying) IS 'A job with this key has ended: unblocks the oldest blocked job of the key.';
 
-COMMENT ON FUNCTION treadle.use_stored(p_job_ids uuid[], p_stored_ids uuid[]) IS 'Records that existing jobs use stored objects: those that a handler stores, and those that its result refers to. Returns the objects that do not exist; no use is recorded for them.';
+COMMENT ON FUNCTION treadle.use_stored(p_job_ids uuid[], p_stored_ids uuid[]) IS 'Records that existing jobs use stored objects. Returns the objects that do not exist; no use is recorded for them. Key share locks: until a use is committed, sweep_stored() skips the object, and the job cannot be pruned.';
 
 COMMENT ON FUNCTION treadle.wait_for_limits(p_now timestamp with time zone, p_lanes treadle.lane[], p_names character varying[], p_keys character varying[], p_opens timestamp with time zone[]) IS 'Makes lanes dormant whose jobs wait for a limit, one element of each list per lane: claims do not search them until there is an opening of the limit (see lanes_with_room.sql). One is noted when a job ends (see note_openings.sql), for a limit per period at p_opens, when the next job may start, and a few times shortly after a lane became dormant: whoever ended a job meanwhile may not have seen that a lane waits.';
 

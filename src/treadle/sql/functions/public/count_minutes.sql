@@ -1,10 +1,9 @@
--- Counts the jobs that finished since the last call, per minute and in total, for charts and metrics. Workers call
--- it every few seconds. Returns how many rows of minutes changed.
+-- Counts the jobs that finished since the last call, per minute and in total, for charts and metrics. Workers call it
+-- every few seconds. Returns how many rows of minutes changed.
 --
 -- It reads idx_jobs_finished up to p_lag before now, so that a job whose transaction is just committing is still
--- counted; one whose transaction takes longer than p_lag is left out. The cost depends on how many jobs finished since,
--- not on the size of the table, and the pages with charts need not count. At most p_limit jobs of each status, and
--- p_limit errors, are counted at a time; later calls count the rest.
+-- counted. The cost depends on how many jobs finished since. At most p_limit jobs of each status, and p_limit errors,
+-- are counted at a time; later calls count the rest.
 create or replace function treadle.count_minutes(
     p_lag interval default '3 seconds',
     p_limit int default 100000,

@@ -1,14 +1,11 @@
 -- Declares the schedules of a worker's code, when it starts and every minute. Returns the names of those that are in
--- force as declared. Name and digest are enough for those that are known as declared; those that are not are left
--- out of the result, and the worker declares them in full.
+-- force as declared. Name and digest are enough for those; a worker then declares the others in full.
 --
 -- While two versions of the code run side by side, the one that was seen first later is in force. The other takes over
--- only after nobody has declared the newer one for two minutes: then that version was rolled back. So neither of them
--- undoes what the other declares.
+-- only after nobody has declared the newer one for two minutes: then that version was rolled back.
 --
 -- What no worker has declared for ten minutes is retired, unless a worker sleeps that may have declared it. If it is
--- declared again within a day, the times in between are missed ones (the workers were away); after a day it begins
--- anew.
+-- declared again within a day, the times in between are missed ones; after a day it begins anew.
 create or replace function treadle.declare_schedules(p_schedules jsonb) returns varchar[]
 language plpgsql
 as $$

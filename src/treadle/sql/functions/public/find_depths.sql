@@ -1,11 +1,9 @@
--- How many jobs wait, by queue, type and priority: exact, or as workers counted them at counted_at; when the first
--- is or was due, and whether they are paused. The lanes of different partitions are added up: otherwise each of a
--- thousand tenants would have its own row.
+-- How many jobs wait, by queue, type and priority; when the first is or was due, and whether they are paused. The lanes
+-- of different partitions are added up.
 --
--- Up to p_budget jobs are counted along the index: then exact is true. Of lanes with more jobs than that, workers keep
--- the depth in treadle.depths (see count_depths.sql), and counted_at says when they counted it last. If no worker has,
--- exact is false and counted_at null: there are at least so many. The settings fix the plan, for the reasons given in
--- claim_jobs.sql.
+-- Up to p_budget jobs are counted along the index: then exact is true. Of lanes with more, it is the depth that workers
+-- counted at counted_at (see count_depths.sql). If no worker has, exact is false and counted_at null: there are at
+-- least so many. The settings fix the plan, as in claim_jobs.sql.
 create or replace function treadle.find_depths(p_budget int default 50000)
 returns table (
     queue varchar, job_type varchar, priority int, depth bigint, exact boolean, counted_at timestamptz,

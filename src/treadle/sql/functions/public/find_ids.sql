@@ -1,9 +1,9 @@
 -- Ids by their first or last digits: the last digits of a bounded number of the newest jobs.
 --
--- Those with these first digits are in one range of the primary key: at most p_limit are returned. The last digits are
--- random: the next p_look ids before p_before are examined, the newest first, or fewer if those take longer than
--- p_patience. A row with `last` is where this stopped; it need not match. An index for the last digits would be written
--- by every enqueue.
+-- Those with these first digits are one range of the primary key: at most p_limit are returned. For the last digits,
+-- the next p_look ids before p_before are examined, the newest first, or fewer if those take longer than p_patience. A
+-- row with `last` is where this stopped; it need not match. An index for the last digits would be written by every
+-- enqueue.
 create or replace function treadle.find_ids(
     p_digits text,
     p_before uuid default null,

@@ -1,7 +1,6 @@
--- The lanes with the number of jobs that wait in each. Counting stops when p_budget is used up: a lane whose depth
--- equals counted_to has at least that many. find_depths() also knows how many are in those.
---
--- The settings fix the plan, for the reasons given in claim_jobs.sql.
+-- The lanes, deepest first: how many jobs wait in each, when the first is or was due, and whether the lane is paused.
+-- Counting stops when p_budget is used up: a lane whose depth equals counted_to has at least that many; see
+-- find_depths(). The settings fix the plan, as in claim_jobs.sql.
 create or replace function treadle.find_lanes(p_budget int default 50000)
 returns table (
     queue varchar, job_type varchar, priority int, depth bigint, counted_to int, due_first timestamptz, paused boolean

@@ -1,8 +1,7 @@
--- The limits and their keys that are in use, changed or waited for: what is in force, what is in use, when the next
--- job may start, and how many wait (counted up to counted_to). Those that jobs wait for come first.
---
--- For display, also of fairness and aging: a row for each (for one with "per", the values for all keys, with a null
--- key), and one for each key. At most p_limit rows; half of them are left to the limits themselves.
+-- The limits and their keys that are in use, changed or waited for, and fairness and aging: what is in force, what is
+-- in use, when the next job may start, and how many wait (counted up to counted_to). Those that jobs wait for come
+-- first. There is a row for each (for one with "per", the values for all keys, with a null key), and one for each key.
+-- At most p_limit rows; half of them are left to the limits themselves.
 --
 -- The cost is bounded: candidates are read from the beginning of an index, one step per key; for the rest, see
 -- limit_statuses.sql. The settings fix the plan, as in find_lanes.sql.

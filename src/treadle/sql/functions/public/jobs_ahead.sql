@@ -1,9 +1,9 @@
--- How many jobs the live workers that serve this one would claim before it, if it were claimable now: in its own
--- lane, in the other lanes of its priority, and in lanes of higher priority. Counting stops one past p_limit in all.
+-- How many jobs the live workers that serve this one would claim before it, if it were claimable now: in its own lane,
+-- in the other lanes of its priority, and in lanes of higher priority. Counting stops one past p_limit in all.
 --
--- It searches as a claim does (see claim_jobs.sql): one bounded range of idx_jobs_claimable per lane. Jobs that wait
--- for their key, that are due later or paused do not count, nor do other lanes that wait for a limit. Job types that a
--- worker runs in child processes have slots of their own, so the two kinds do not wait for each other.
+-- It searches as a claim does: one bounded range of idx_jobs_claimable per lane. Jobs that wait for their key, that are
+-- due later or paused do not count, nor do other lanes that wait for a limit, nor job types that run in child processes
+-- if this one does not: those have slots of their own.
 create or replace function treadle.jobs_ahead(p_id uuid, p_limit int default 1000)
 returns table (own bigint, level bigint, above bigint)
 language plpgsql

@@ -1,6 +1,5 @@
--- For a worker that sleeps (decision 53): it calls this once a minute, and wakes when there is something to do.
--- Returns the seconds until then (0 or less: now); null: nothing is known. Unlike next_due(), it only reads.
--- next_due() makes a tick, which writes.
+-- For a worker that sleeps (decision 53), which calls it once a minute: the seconds until there is something to do (0
+-- or less: now); null: nothing is known. Unlike next_due(), it makes no tick and writes nothing.
 --
 -- Without a recent tick, a floor is trusted only if every transaction that has ended since the last one knew it: see
 -- safe_floor(). For the same reason, lanes that a recent tick made dormant are searched, too. p_declared: the digests
