@@ -547,6 +547,8 @@ COMMENT ON FUNCTION treadle.keep_worker() IS 'Trigger: keeps the row of a worker
 
 COMMENT ON FUNCTION treadle.kept_depth(p_status character varying, p_lane treadle.lane) IS 'How many jobs a lane has, or there are of a status that is not pending, as workers counted them last. The planner inlines this function. No row: nobody keeps it. If counted_at is null, not all of them were counted yet.';
 
+COMMENT ON FUNCTION treadle.key_head(p_key character varying) IS 'The first unfinished job with this key: one that runs, else the oldest that waits for its turn, else the oldest that is blocked. One step in idx_jobs_key. The planner inlines this function.';
+
 COMMENT ON FUNCTION treadle.key_rank(p_status character varying, p_holds smallint) IS 'The rank of an unfinished job among those with its key: 0 running, 1 next to run, 2 blocked.';
 
 COMMENT ON FUNCTION treadle.lane_after(p_lane treadle.lane, p_lockers xid[], OUT queue character varying, OUT job_type character varying, OUT priority integer, OUT partition character varying, OUT run_at timestamp with time zone) IS 'The next lane with claimable jobs after p_lane (null: the first), in the order of idx_jobs_claimable, and the time of its first job; null after the last.';

@@ -45,17 +45,7 @@ cross join lateral (
     ) as first
     where first.run_at <= clock_timestamp() - make_interval(secs => %(seconds)s)
       and first.locked_by not in (select locker.xid from locker)
-      and (
-            first.key is null
-            or first.id = (
-                select other.id
-                from treadle.jobs as other
-                where other.key = first.key
-                  and other.status in ('pending', 'claimed', 'running')
-                order by treadle.key_rank(other.status, other.holds), other.id
-                limit 1
-            )
-          )
+      and (first.key is null or first.id = (select head.id from treadle.key_head(first.key) as head))
     order by first.run_at
     limit 1
 ) as job

@@ -41,14 +41,7 @@ cross join lateral (
     order by head.run_at
     limit 1
 ) as oldest
-left join lateral (
-    select holders.version
-    from treadle.limit_holders as holders
-    where holders.name = old.name
-      and holders.key = old.key
-    order by holders.version desc
-    limit 1
-) as holders on true
+left join lateral treadle.limit_room(old.name, old.key, 0, clock_timestamp()) as holders on true
 where waiting.lanes <= 1000
   -- As has_room().
   and (

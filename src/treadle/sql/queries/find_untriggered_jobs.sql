@@ -25,16 +25,9 @@ with blocked as materialized (
 )
 union all
 (
-    select 'key', first.id::text, first.job_type, first.key
+    select 'key', first.id::text, first.job_type, waiting.key
     from (select distinct blocked.key from blocked where treadle.is_blocked_by_key(blocked.holds)) as waiting
-    cross join lateral (
-        select job.id, job.job_type, job.key, job.status, job.holds
-        from treadle.jobs as job
-        where job.key = waiting.key
-          and job.status in ('pending', 'claimed', 'running')
-        order by treadle.key_rank(job.status, job.holds), job.id
-        limit 1
-    ) as first
+    cross join lateral treadle.key_head(waiting.key) as first
     where treadle.key_rank(first.status, first.holds) = 2
     limit 20
 )

@@ -13,16 +13,8 @@ begin
     return (
         -- In the order of idx_lanes_active, so that it is used.
         with recursive level as (
-            select wanted.job_type, lowest.priority, lowest.last, 1 as nth
+            select wanted.job_type, null::bigint as priority, null::bigint as last, 0 as nth
             from unnest(p_job_types) as wanted (job_type)
-            cross join lateral (
-                select lane.priority, lane.id as last
-                from treadle.lanes as lane
-                where lane.job_type = wanted.job_type
-                  and lane.dormant_xid is null
-                order by lane.priority, lane.id + 0 desc
-                limit 1
-            ) as lowest
             where p_lanes is null
             union all
             select level.job_type, next.priority, next.last, level.nth + 1
@@ -31,7 +23,7 @@ begin
                 select lane.priority, lane.id as last
                 from treadle.lanes as lane
                 where lane.job_type = level.job_type
-                  and lane.priority > level.priority
+                  and lane.priority > coalesce(level.priority, -2147483649)
                   and lane.dormant_xid is null
                 order by lane.priority, lane.id + 0 desc
                 limit 1

@@ -16,12 +16,11 @@ begin
     from (
         select
         from treadle.limit_lanes(p_name, p_per, p_key) as lane
-        cross join lateral (select row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane) as known (lane)
-        left join lateral treadle.safe_floor(known.lane, v_safe) as bound on true
+        left join lateral treadle.safe_floor(lane, v_safe) as bound on true
         cross join lateral (
             -- With a limit of its own: otherwise the planner could begin with the jobs.
             select
-            from treadle.lane_jobs(known.lane, coalesce(bound.floor, '-infinity'))
+            from treadle.lane_jobs(lane, coalesce(bound.floor, '-infinity'))
             limit p_most
         ) as job
         limit p_most

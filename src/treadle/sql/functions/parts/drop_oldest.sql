@@ -30,11 +30,10 @@ begin
             where job.id = any (array(
                     select oldest.id
                     from treadle.limit_lanes(p_name, p_per, p_key) as lane
-                    cross join lateral (select row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane) as known (lane)
-                    left join lateral treadle.safe_floor(known.lane, v_safe) as bound on true
+                    left join lateral treadle.safe_floor(lane, v_safe) as bound on true
                     cross join lateral (
                         select waiting.id, waiting.run_at
-                        from treadle.lane_jobs(known.lane, coalesce(bound.floor, '-infinity')) as waiting
+                        from treadle.lane_jobs(lane, coalesce(bound.floor, '-infinity')) as waiting
                         where p_kept is null or waiting.id <> all (p_kept)
                         order by waiting.run_at
                         limit p_count + c_spare

@@ -27,11 +27,7 @@ begin
             p_names[taken.nth] as name,
             p_keys[taken.nth] as key,
             holders.kind, holders.version,
-            case when checked.all_stay then holders.jobs else coalesce(kept.jobs, '{}') end as kept_jobs,
-            case when checked.all_stay then holders.leases else coalesce(kept.leases, '{}') end as kept_leases,
-            case when checked.all_stay then holders.weights else coalesce(kept.weights, '{}') end as kept_weights,
-            case when checked.all_stay then holders.weight else coalesce(kept.weight, 0) end as kept_weight,
-            case when checked.all_stay then holders.found else coalesce(kept.found, 0) end as found,
+            kept.*,
             coalesce(holders.step, '0') as step,
             -- By the clock: jobs count from when they were claimed, not from when the claim began, which may be long ago.
             greatest(holders.full_at, clock_timestamp()) as full_at,
@@ -48,16 +44,17 @@ begin
                     false
                 ) as all_stay
         ) as checked
-        left join lateral (
+        cross join lateral (
+            select holders.jobs, holders.leases, holders.weights, holders.weight, holders.found
+            where checked.all_stay
+            union all
             select
-                array_agg(held.id) as jobs, array_agg(held.lease) as leases, array_agg(held.weight) as weights,
-                sum(held.weight) as weight, count(*) as found
-            from treadle.slots_in_use(
-                case when not checked.all_stay then holders.jobs end,
-                case when not checked.all_stay then holders.leases end,
-                case when not checked.all_stay then holders.weights end
-            ) as held
-        ) as kept on true
+                coalesce(array_agg(held.id), '{}'), coalesce(array_agg(held.lease), '{}'), coalesce(array_agg(held.weight), '{}'),
+                coalesce(sum(held.weight), 0), count(*)
+            from treadle.slots_in_use(holders.jobs, holders.leases, holders.weights) as held
+            where not checked.all_stay
+            having not checked.all_stay
+        ) as kept (kept_jobs, kept_leases, kept_weights, kept_weight, found)
     ),
     written as (
         insert into treadle.limit_holders (name, key, version, jobs, leases, weights, weight, found, full_at, closed_until)

@@ -33,24 +33,21 @@ declare
     -- Usually there is a tick every second: so these come before the jobs that were enqueued since the jump. And the claim that
     -- made the tick has read the clock before it.
     c_before constant interval := '1 second';
-    v_moved int;
-begin
-    with lane as materialized (
-        select distinct lane.queue, lane.job_type, lane.priority, lane.partition
+    v_lanes constant treadle.lane[] := array(
+        select distinct row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane
         from treadle.lanes as lane
         where treadle.is_listed(lane.dormant_xid, lane.limit_name)
            or lane.wakes_at > p_now
-    ),
-    due as materialized (
+    );
+    v_moved int;
+begin
+    with due as materialized (
         select job.place, job.run_at
-        from lane
+        from unnest(v_lanes) as lane
         cross join lateral (
             select job.ctid as place, job.run_at
             from treadle.jobs as job
-            where treadle.is_in_lane(
-                    job.queue, job.job_type, job.priority, job.partition,
-                    row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane
-                  )
+            where treadle.is_in_lane(job.queue, job.job_type, job.priority, job.partition, lane)
               and job.run_at > p_now
               and job.run_at <= greatest(p_from, p_now + interval '1 day') + c_late
               and treadle.is_claimable(job.status, job.holds, job.attempts, job.max_attempts)
@@ -86,19 +83,11 @@ begin
         set run_at = greatest(job.run_at - (p_from - p_now), p_now)
         where job.ctid = any (array(
                 select later.place
-                from (
-                    select distinct lane.queue, lane.job_type, lane.priority, lane.partition
-                    from treadle.lanes as lane
-                    where treadle.is_listed(lane.dormant_xid, lane.limit_name)
-                       or lane.wakes_at > p_now
-                ) as lane
+                from unnest(v_lanes) as lane
                 cross join lateral (
                     select job.ctid as place
                     from treadle.jobs as job
-                    where treadle.is_in_lane(
-                            job.queue, job.job_type, job.priority, job.partition,
-                            row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane
-                          )
+                    where treadle.is_in_lane(job.queue, job.job_type, job.priority, job.partition, lane)
                       and job.run_at > p_from
                       and job.run_at <= p_from + c_ahead
                       and job.lease > 0

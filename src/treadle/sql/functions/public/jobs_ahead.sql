@@ -121,17 +121,7 @@ begin
                       and (v_kind = 2 or (job.run_at, job.id) < (v_job.run_at, v_job.id))
                       and job.id <> v_job.id
                       -- is_head_of_key() in one step: a call for each job would take too long.
-                      and (
-                            job.key is null
-                            or job.id = (
-                                select other.id
-                                from treadle.jobs as other
-                                where other.key = job.key
-                                  and other.status in ('pending', 'claimed', 'running')
-                                order by treadle.key_rank(other.status, other.holds), other.id
-                                limit 1
-                            )
-                          )
+                      and (job.key is null or job.id = (select head.id from treadle.key_head(job.key) as head))
                     limit v_room
                 ) as found
                 where v_kinds[nth] = v_kind

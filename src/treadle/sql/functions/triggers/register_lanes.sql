@@ -27,6 +27,7 @@ declare
     v_epoch constant text :=
         'treadle.lane_epoch'::regclass::oid || ' ' || coalesce(pg_sequence_last_value('treadle.lane_epoch'::regclass), 0) || ' ';
     v_arrived record;
+    v_lane treadle.lane;
     v_setting text;
     v_seen text;
     v_listed boolean;
@@ -42,7 +43,8 @@ begin
     loop
         v_oldest := least(v_oldest, v_arrived.oldest);
         v_bare := v_bare or v_arrived.partition = '';
-        v_seen := row(v_arrived.queue, v_arrived.job_type, v_arrived.priority, v_arrived.partition)::text;
+        v_lane := row(v_arrived.queue, v_arrived.job_type, v_arrived.priority, v_arrived.partition);
+        v_seen := v_lane::text;
         -- The name is put together so that it does not change with the schema.
         v_setting := 'treadle' || '.lane_' || (hashtext(v_seen) & 63);
         continue when current_setting(v_setting, true) = v_epoch || v_seen;
@@ -55,10 +57,7 @@ begin
                 array_agg(known.xmax) filter (where treadle.is_listed(known.dormant_xid, known.limit_name))
             into v_listed, v_steady, v_lockers
             from treadle.lanes as known
-            where known.job_type = v_arrived.job_type
-              and known.queue = v_arrived.queue
-              and known.priority = v_arrived.priority
-              and known.partition = v_arrived.partition;
+            where treadle.is_in_lane(known.queue, known.job_type, known.priority, known.partition, v_lane);
         end if;
 
         if v_listed is not true then
@@ -73,10 +72,7 @@ begin
             select bool_or(treadle.is_listed(known.dormant_xid, known.limit_name) and known.xmax <> all (v_lockers))
             into v_steady
             from treadle.lanes as known
-            where known.job_type = v_arrived.job_type
-              and known.queue = v_arrived.queue
-              and known.priority = v_arrived.priority
-              and known.partition = v_arrived.partition;
+            where treadle.is_in_lane(known.queue, known.job_type, known.priority, known.partition, v_lane);
         end if;
 
         if v_steady then
