@@ -310,7 +310,7 @@ def test_every_function_that_reads_jobs_disables_sequential_scans() -> None:
     reading = {
         name
         for name, text in texts.items()
-        if "plpgsql" in text and re.search(r"(?:from|join|update) treadle\.(?:jobs|lane_jobs|lane_head)\b", text)
+        if "plpgsql" in text and re.search(r"(?:from|join|update|lateral) treadle\.(?:jobs|lane_jobs|lane_head|key_head)\b", text)
     }
     guarded = {
         name
