@@ -46,19 +46,14 @@ begin
         where declared.expression is not null
         order by declared.name
     loop
-        insert into treadle.schedules as known (
-            name, job_type, data, priority, queue, max_attempts, key, expression, timezone, clocks_forward, clocks_back,
-            missed, missed_limit, overlap, jitter, starts_at, ends_at, digest, declared_at
-        )
-        values (
-            v_declared.name, v_declared.job_type, v_declared.data, v_declared.priority, v_declared.queue,
-            v_declared.max_attempts, v_declared.key, v_declared.expression, v_declared.timezone,
-            v_declared.clocks_forward, v_declared.clocks_back, v_declared.missed, v_declared.missed_limit,
-            v_declared.overlap, v_declared.jitter, v_declared.starts_at, v_declared.ends_at, v_declared.digest, v_now
-        )
-        on conflict (name) do nothing;
-
-        continue when found;
+        insert into treadle.schedules as known (name, job_type, expression, digest, declared_at)
+        values (v_declared.name, v_declared.job_type, v_declared.expression, v_declared.digest, v_now)
+        on conflict (name) do nothing
+        returning known.* into v_known;
+        if found then
+            perform treadle.change_schedule(v_known, v_declared);
+            continue;
+        end if;
 
         select known.* into v_known
         from treadle.schedules as known
