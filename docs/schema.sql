@@ -57,7 +57,7 @@ COMMENT ON FUNCTION treadle.add_dependencies(p_ids uuid[], p_after jsonb) IS 'No
 
 COMMENT ON FUNCTION treadle.add_jobs(p_job_type character varying, p_data text[], p_options treadle.enqueue_options) IS 'Enqueues jobs with options, for enqueue_with_options(), which describes the options, and for workflows, whose blocks have the same options.';
 
-COMMENT ON FUNCTION treadle.add_members(p_ids uuid[], p_workflow jsonb) IS 'Makes new jobs part of a workflow. p_workflow is an object such as {"id": "…", "steps": ["fetch", null], "places": [0, 1], "efforts": [1, 5]}, where the lists have an element for each job, or are missing: what the workflow calls them; the places of their results in that of the workflow, null for none, -1 for the whole; and how much of the work of the workflow they are.';
+COMMENT ON FUNCTION treadle.add_members(p_ids uuid[], p_workflow jsonb) IS 'Makes new jobs part of a workflow. p_workflow is an object such as {"id": "…", "steps": ["fetch", null], "places": [0, 1], "efforts": [1, 5]}, where the lists have an element for each job, or are missing: what the workflow calls them; the places of their results in its own, null for none, -1 for the whole; and how much of its work they are.';
 
 COMMENT ON FUNCTION treadle.add_workflow(p_id uuid, p_data jsonb, p_returns boolean, p_open boolean, p_deadline double precision, p_plan jsonb, p_after jsonb, p_part jsonb) IS 'Adds the job that a workflow is. Its row in workflows exists.';
 
@@ -251,11 +251,11 @@ COMMENT ON FUNCTION treadle.change_unique_jobs(p_job treadle.jobs, p_data text[]
 
 COMMENT ON FUNCTION treadle.channel(p_kind text) IS 'The name of the channel to LISTEN to: "work" (jobs to claim, or to stop), "ends" (the ids of jobs that finished) or "news" (the ids of jobs with new events or progress). Channels belong to the database, not to a schema. A number stands for the schema: its name may be too long.';
 
-COMMENT ON FUNCTION treadle.check_at_commit() IS 'Trigger: at commit, decides what an end, a retry or an enqueue means for jobs that wait for others.';
+COMMENT ON FUNCTION treadle.check_at_commit() IS 'Trigger: at commit, decides what an end, a retry or an enqueue means for jobs that wait for others. At commit, because the rows that are locked here must not stay locked for long: workers that end those jobs would have to wait.';
 
 COMMENT ON FUNCTION treadle.check_ended(p_id uuid, p_past uuid, p_limit integer) IS 'Decides what the end or the retry of a job means for those that wait for it: for p_limit of them, those after p_past. Returns the last of these; null if that is all. Rows that somebody else has locked are noted for later.';
 
-COMMENT ON FUNCTION treadle.check_identity() IS 'Trigger: guards the key and the partition of a job.';
+COMMENT ON FUNCTION treadle.check_identity() IS 'Trigger: before the key or the partition of a job is changed. The key of an unfinished job cannot change: other jobs may be blocked behind it. A partition is a JSON object, as the lane of the job demands: without it, the job could not be given back.';
 
 COMMENT ON FUNCTION treadle.check_job(p_max_attempts integer, p_headers jsonb) IS 'Raises an exception if a job cannot have these options.';
 
@@ -265,7 +265,7 @@ COMMENT ON FUNCTION treadle.check_results(p_after jsonb) IS 'Refuses jobs that t
 
 COMMENT ON FUNCTION treadle.check_waiting(p_ids uuid[], p_past uuid) IS 'Decides what these jobs wait for. Returns those whose rows somebody else has locked: whoever did that may let them run, or cancel them.';
 
-COMMENT ON FUNCTION treadle.claim_in_turns(p_worker_id character varying, p_job_types character varying[], p_wanted integer, p_queues character varying[]) IS 'The claim of lanes that are limited, fair or aged, or that are too many to be read at once; also of whatever an ordinary claim (claim_jobs) may have missed. Returns the ids of the jobs.';
+COMMENT ON FUNCTION treadle.claim_in_turns(p_worker_id character varying, p_job_types character varying[], p_wanted integer, p_queues character varying[]) IS 'The claim of lanes that are limited, fair or aged, or too many to be read at once; also of whatever an ordinary claim (claim_jobs) may have missed. Returns the ids of the jobs.';
 
 COMMENT ON FUNCTION treadle.claim_job_batch(p_worker_id character varying, p_job_types character varying[], p_batch_size integer) IS 'Claims up to p_batch_size pending jobs of the given types, highest priority first, then oldest: select * from "treadle".claim_job_batch(''worker-1'', ''{welcome}''). This is claim_jobs() as the specification has it.';
 
@@ -299,15 +299,15 @@ COMMENT ON FUNCTION treadle.count_minutes(p_lag interval, p_limit integer, p_kee
 
 COMMENT ON FUNCTION treadle.count_outcomes(p_id uuid, p_limit integer) IS 'How the jobs of a workflow have ended, up to p_limit of them, by their own rows. The planner inlines this function.';
 
-COMMENT ON FUNCTION treadle.count_pending(p_name character varying, p_per character varying, p_key character varying, p_most integer) IS 'How many of the jobs that a limit is for, or of one value of its "per", wait; counted up to p_most. From the floors of the lanes, as in find_lanes.sql, so that entries of jobs that were claimed are not read again. Of jobs that wait for an earlier one of their key, at most c_blocked are looked at.';
+COMMENT ON FUNCTION treadle.count_pending(p_name character varying, p_per character varying, p_key character varying, p_most integer) IS 'How many of the jobs that a limit is for, or of one value of its "per", wait; counted up to p_most, from the floors of the lanes. Of jobs that wait for an earlier one of their key, at most c_blocked are looked at.';
 
 COMMENT ON FUNCTION treadle.count_segments(p_status character varying, p_lane treadle.lane, p_start timestamp with time zone, p_now timestamp with time zone, p_limit bigint, p_until timestamp with time zone, p_least bigint) IS 'A part of count_depths(): counts again what may have changed in one lane, or among the jobs of a finished status. Returns how many it counted.';
 
-COMMENT ON FUNCTION treadle.count_span(p_status character varying, p_lane treadle.lane, p_from timestamp with time zone, p_to timestamp with time zone, p_limit integer, OUT jobs bigint, OUT last timestamp with time zone) IS 'Counts up to p_limit jobs of a lane, or of a finished status, from p_from to before p_to: along idx_jobs_claimable if p_status is pending, else idx_jobs_finished. Jobs with the same time as the last one are counted, too, however many there are, so that the next span can begin after it.';
+COMMENT ON FUNCTION treadle.count_span(p_status character varying, p_lane treadle.lane, p_from timestamp with time zone, p_to timestamp with time zone, p_limit integer, OUT jobs bigint, OUT last timestamp with time zone) IS 'Counts up to p_limit jobs of a lane, or of a finished status, from p_from to before p_to. Jobs with the same time as the last one are counted, too, however many there are, so that the next span can begin after it.';
 
 COMMENT ON FUNCTION treadle.count_statuses(p_most integer) IS 'How many jobs there are by status, and how many are blocked. Pending jobs: see find_depths().';
 
-COMMENT ON FUNCTION treadle.decide_check(p_check bigint, p_ids uuid[], p_ended boolean, p_past uuid, p_limit integer) IS 'Decides about jobs that wait for others, or that others wait for: see dependency_checks. p_check is the row there, which is deleted, or keeps what is left; null at commit, when there is no row yet: usually none is needed.';
+COMMENT ON FUNCTION treadle.decide_check(p_check bigint, p_ids uuid[], p_ended boolean, p_past uuid, p_limit integer) IS 'Decides about jobs that wait for others, or that others wait for: see dependency_checks. p_check is the row there, which is deleted, or keeps what is left; null at commit, when usually none is needed.';
 
 COMMENT ON FUNCTION treadle.declare_limits(p_limits jsonb, p_settings jsonb) IS 'Declares the limits of a worker''s code, and the fairness and aging of its job types, when the worker starts and every minute: p_limits are objects with name, kind, per, amount, seconds, burst, when_full, digest, job_types and queues; p_settings, objects with job_type, fair_by, weights_of, aging_seconds, aging_share and digest. As with schedules, the version of the code that was seen first later is in force, and what no worker has declared for ten minutes is removed. What an operator has changed stays, unless the code has made it another kind of limit.';
 
@@ -367,13 +367,13 @@ COMMENT ON FUNCTION treadle.delete_unused_lanes(p_oldest treadle.ticks, p_limit 
 
 COMMENT ON FUNCTION treadle.describe_end(p_id uuid, p_relation text) IS 'How a job ended, as a reason for another one. If it was itself stopped because of another one, how that one ended.';
 
-COMMENT ON FUNCTION treadle.drop_belongings() IS 'Trigger: deletes the errors, events, log lines, steps, dependencies, workflows and uses of stored objects of deleted jobs.';
+COMMENT ON FUNCTION treadle.drop_belongings() IS 'Trigger: deletes the errors, events, log lines, steps, dependencies, workflows and uses of stored objects of deleted jobs. The row of a job says what it has, so a job that has nothing costs nothing. Stored objects that only these jobs used are swept later.';
 
-COMMENT ON FUNCTION treadle.drop_oldest(p_name character varying, p_per character varying, p_key character varying, p_priority integer, p_count integer, p_kept uuid[]) IS 'Cancels the oldest waiting jobs that a limit is for: those of the lowest priority first, and none of a higher priority than p_priority. Jobs that a claim has locked are passed over, and so are those that wait for an earlier one of their key. Returns whether there were enough; otherwise none is cancelled.';
+COMMENT ON FUNCTION treadle.drop_oldest(p_name character varying, p_per character varying, p_key character varying, p_priority integer, p_count integer, p_kept uuid[]) IS 'Cancels the oldest waiting jobs that a limit is for: those of the lowest priority first, and none of a higher priority than p_priority. Not jobs that a claim has locked, nor those that wait for an earlier one of their key. Returns whether there were enough; otherwise none is cancelled.';
 
 COMMENT ON FUNCTION treadle.end_signal(p_id uuid, p_value jsonb) IS 'Completes a job that waits for a signal.';
 
-COMMENT ON FUNCTION treadle.end_workflows(p_ids uuid[]) IS 'Ends workflows all of whose jobs have ended, and whose rows are locked. A workflow is a job that no worker claims: it waits for its jobs, and then it has completed, or failed if one of them did not complete. If none of them was needed, neither was it. It stays held: if one of its jobs is retried, it waits again.';
+COMMENT ON FUNCTION treadle.end_workflows(p_ids uuid[]) IS 'Ends workflows all of whose jobs have ended, and whose rows are locked. A workflow is a job that no worker claims: it has completed, or failed if one of its jobs did not complete. If none of them was needed, neither was it. It stays held: if one of its jobs is retried, it waits again.';
 
 COMMENT ON FUNCTION treadle.enqueue(p_job_type character varying, p_data jsonb, p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_key character varying, p_max_attempts integer, p_partition jsonb, p_headers jsonb, p_alone boolean) IS 'Enqueues one job and returns its id, or null if max_pending is reached: select "treadle".enqueue(''welcome'', ''{"user_id": 7}'').';
 
@@ -381,9 +381,9 @@ COMMENT ON FUNCTION treadle.enqueue_jobs(p_job_type character varying, p_data te
 
 COMMENT ON FUNCTION treadle.enqueue_occurrences(p_due jsonb) IS 'Enqueues the jobs of schedules that are due, as a worker has computed them, and returns what was done for which schedule.';
 
-COMMENT ON FUNCTION treadle.enqueue_per_period(p_job treadle.jobs, p_data text[], p_partitions character varying[], p_options treadle.enqueue_options) IS 'A part of enqueue_with_options(): enqueues as many jobs as each unique key allows per period, and returns the latest job for the others. Each key has per_period places; each enqueued job takes one for the length of the period. A call locks the first place of its keys, so there is one at a time for each key.';
+COMMENT ON FUNCTION treadle.enqueue_per_period(p_job treadle.jobs, p_data text[], p_partitions character varying[], p_options treadle.enqueue_options) IS 'A part of enqueue_with_options(): enqueues as many jobs as each unique key allows per period, and returns the latest job for the others. Each key has per_period places; each job takes one for the length of the period. A call locks the first place of its keys, so there is one at a time for each key.';
 
-COMMENT ON FUNCTION treadle.enqueue_schedule(p_schedule treadle.schedules, p_times timestamp with time zone[], p_missed timestamp with time zone[]) IS 'Enqueues the jobs of a schedule for these times, which come in order, and notes the times that were missed. Returns the number of jobs. A time that was dealt with already is not enqueued again, not even after a dump was restored or the server''s clock was set back: the primary key of occurrences does not allow it.';
+COMMENT ON FUNCTION treadle.enqueue_schedule(p_schedule treadle.schedules, p_times timestamp with time zone[], p_missed timestamp with time zone[]) IS 'Enqueues the jobs of a schedule for these times, which come in order, and notes the times that were missed. Returns the number of jobs. A time is not enqueued again, not even after a dump was restored or the server''s clock was set back: the primary key of occurrences does not allow it.';
 
 COMMENT ON FUNCTION treadle.enqueue_unique(p_job_type character varying, p_unique character varying, p_data jsonb, p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_key character varying, p_max_attempts integer) IS 'Enqueues a job unless there is an unfinished one of its type with the same unique key; then returns the id of that one. If another transaction is just adding it, this call waits for that. enqueue_with_options() has more options.';
 
@@ -425,7 +425,7 @@ COMMENT ON FUNCTION treadle.find_lost_claims(p_ids uuid[], p_leases bigint[]) IS
 
 COMMENT ON FUNCTION treadle.find_unbegun(p_worker_id character varying, p_begun uuid[], p_here integer, p_apart integer, p_seconds double precision) IS 'Of the jobs that a worker has claimed, the oldest that it should have begun: it was claimed p_seconds ago or longer, it is not among p_begun (those that the worker knows to have begun), and the worker has room for it. p_here of them run in the worker itself, and p_apart in child processes. The process that renews the worker''s lease calls this while the worker begins no jobs.';
 
-COMMENT ON FUNCTION treadle.find_workflow(p_id uuid, OUT id uuid, OUT has_ended boolean, OUT has_plan boolean) IS 'For enqueue_with_options(): the workflow with this id, or the one that this job is a part of. It cannot end before the transaction does. Null for id: there is none. has_ended: it has ended already. has_plan: it still has to add jobs by itself.';
+COMMENT ON FUNCTION treadle.find_workflow(p_id uuid, OUT id uuid, OUT has_ended boolean, OUT has_plan boolean) IS 'For enqueue_with_options(): the workflow with this id, or the one that this job is a part of (id is null if there is none). It cannot end before the transaction does. has_plan: it still has to add jobs by itself.';
 
 COMMENT ON FUNCTION treadle.finish_step(p_id uuid, p_position integer, p_name character varying, p_result jsonb, p_lease bigint, p_worker_id character varying) IS 'Records that a step of a job is finished, with its result. Returns false if the claim is lost. Calling it twice, as after a lost reply, records it once.';
 
@@ -459,11 +459,11 @@ COMMENT ON FUNCTION treadle.forget_limit(p_name character varying) IS 'Deletes w
 
 COMMENT ON FUNCTION treadle.forget_limit_keys(p_now timestamp with time zone) IS 'A part of tick(): deletes the keys of limits that no job uses any more, of a sample; and ended jobs that no claim has listed.';
 
-COMMENT ON FUNCTION treadle.forget_other_server() IS 'Removes the transaction ids that come from the dump of another server: they mean nothing here. A tick from the future shows that such a dump was restored.';
+COMMENT ON FUNCTION treadle.forget_other_server() IS 'Removes the transaction ids that come from the dump of another server: a tick from the future shows that such a dump was restored. Those of events give the order in which app.events() returns them, and hide those that a running transaction might precede. Ids that this server has not reached would hide them for years, so restored events come first.';
 
 COMMENT ON FUNCTION treadle.forget_ticks(p_oldest treadle.ticks) IS 'A part of tick(): deletes ticks and floors that no running transaction needs. p_oldest is the newest tick that is older than every running transaction.';
 
-COMMENT ON FUNCTION treadle.free_waiting(p_ids uuid[]) IS 'Lets jobs run that waited for others, whose rows are locked. They are due from now on, one after the other, in the order of their ids; and get the results that are their arguments. Those of jobs that did not complete are null.';
+COMMENT ON FUNCTION treadle.free_waiting(p_ids uuid[]) IS 'Lets jobs run that waited for others, whose rows are locked. They are due from now on, in the order of their ids, and get the results that are their arguments; those of jobs that did not complete are null. There may be a hundred thousand of them: what the trigger change_job would do for each is done here for all.';
 
 COMMENT ON FUNCTION treadle.group_errors(p_lag interval, p_limit integer, p_late interval, p_pause interval) IS 'Counts the attempts that failed since the last call by job type, exception and message, in "treadle".error_groups. Returns how many, and whether there are more. Workers call it every few seconds: the cost is that of the failures, and a job that completes costs nothing.';
 
@@ -483,15 +483,15 @@ COMMENT ON FUNCTION treadle.has_values(p_data jsonb, p_conditions jsonb) IS 'Whe
 
 COMMENT ON FUNCTION treadle.heartbeat(p_worker_id character varying) IS 'Records that a worker is alive. Its jobs are not stale while it calls this often enough.';
 
-COMMENT ON FUNCTION treadle.hold_slots(p_now timestamp with time zone, p_ids uuid[], p_lanes treadle.lane[], p_limited integer[], p_limits integer[], p_names character varying[], p_keys character varying[], p_room integer[]) IS 'Adds the claimed jobs to those that use the limits, which lock_limits() has locked: room is -1 for one that it has not. Lanes that wait for a limit that still has room are searched again by the next claims.';
+COMMENT ON FUNCTION treadle.hold_slots(p_now timestamp with time zone, p_ids uuid[], p_lanes treadle.lane[], p_limited integer[], p_limits integer[], p_names character varying[], p_keys character varying[], p_room integer[]) IS 'Adds the claimed jobs to those that use the limits, which lock_limits() has locked (room is -1 for one that it has not). Lanes that wait for a limit that still has room are searched again by the next claims.';
 
-COMMENT ON FUNCTION treadle.id_after(p_id uuid, p_earlier uuid) IS 'The new id p_id, or one that is higher than p_earlier if the clock was set back since. The order of jobs with a key is that of their ids, which contain the time. If the clock was set back, a new id would be lower than that of an earlier job. So this continues from the earlier id: its time, and a quarter of a microsecond.';
+COMMENT ON FUNCTION treadle.id_after(p_id uuid, p_earlier uuid) IS 'The new id p_id, or one that is higher than p_earlier if the clock was set back since: jobs with a key are ordered by their ids, which contain the time. It continues from the earlier id: its time, and a quarter of a microsecond. Only for an id that the server has just made: one that was given with the job is not changed.';
 
 COMMENT ON FUNCTION treadle.id_at(p_moment timestamp with time zone) IS 'The first id that new_id() could make at this time: ids begin with their time in milliseconds.';
 
 COMMENT ON FUNCTION treadle.id_digits(p_search text) IS 'The digits of a search text that may be the first or the last ones of an id; null if it cannot be that. Fewer than 8 would also match ids of other jobs by chance.';
 
-COMMENT ON FUNCTION treadle.insert_jobs(p_job treadle.jobs, p_data text[], p_keys character varying[], p_partitions character varying[], p_nths integer[], p_unique character varying[]) IS 'Inserts jobs, all but those of enqueue(). p_job has what they have in common; p_nths says which elements of p_data are meant, and p_unique has a unique key for each of them, if they have one. Without unique keys, returns the ids in the order of the list. Jobs whose unique key another job has are left out; if that one is just being added, this waits for its transaction.';
+COMMENT ON FUNCTION treadle.insert_jobs(p_job treadle.jobs, p_data text[], p_keys character varying[], p_partitions character varying[], p_nths integer[], p_unique character varying[]) IS 'Inserts jobs, all but those of enqueue(). p_job has what they have in common; p_nths says which elements of p_data are meant, and p_unique has a unique key for each of them. Without unique keys, returns the ids in the order of the list. Jobs whose unique key another job has are left out; if that one is just being added, this waits for its transaction.';
 
 CREATE SEQUENCE treadle.awaited
     START WITH 0
@@ -506,7 +506,7 @@ COMMENT ON FUNCTION treadle.is_blocked_by_key(p_holds smallint) IS 'Whether a jo
 
 COMMENT ON FUNCTION treadle.is_child_free_elsewhere(p_worker_id character varying, p_job_types character varying[], p_queues character varying[]) IS 'Whether another live worker that serves one of these job types and queues has a free child process: for a worker that has claimed jobs that must run in one (decision 25), and has none. It offers them to the others only then.';
 
-COMMENT ON FUNCTION treadle.is_claimable(p_status character varying, p_holds smallint, p_attempts integer, p_max_attempts integer) IS 'Whether a worker may claim a job once it is due: it is pending, nothing blocks it, and it has attempts left.';
+COMMENT ON FUNCTION treadle.is_claimable(p_status character varying, p_holds smallint, p_attempts integer, p_max_attempts integer) IS 'Whether a worker may claim a job once it is due: it is pending, nothing blocks it, and it has attempts left. Every other condition that blocks a job (a key, other jobs, a signal) is a bit of jobs.holds, so a new rule does not change this.';
 
 COMMENT ON FUNCTION treadle.is_head_of_key(p_key character varying, p_id uuid) IS 'Whether a job is the next to run of those with its key: no job with the key runs, and none that waits for its turn is older. Blocked jobs do not count: they are younger, or were enqueued in a transaction that overlapped with this one (see decision 6).';
 
@@ -543,7 +543,7 @@ COMMENT ON FUNCTION treadle.keep_depth(p_status character varying, p_lane treadl
 
 COMMENT ON FUNCTION treadle.keep_logs(p_worker_id character varying, p_ids uuid[], p_leases bigint[], p_owners integer[], p_sequences integer[], p_levels integer[], p_loggers text[], p_messages text[], p_ages double precision[], p_head integer, p_tail integer) IS 'Writes the log lines of a worker''s jobs, fenced by their lease numbers. Of each job the first p_head and the last p_tail lines are kept. Returns the ids of the jobs that were accepted.';
 
-COMMENT ON FUNCTION treadle.keep_worker() IS 'Trigger: keeps the row of a worker with a lease while it has jobs.';
+COMMENT ON FUNCTION treadle.keep_worker() IS 'Trigger: keeps the row of a worker with a lease while it has jobs: recovery needs it to know that the worker had a lease, and when it was last renewed.';
 
 COMMENT ON FUNCTION treadle.kept_depth(p_status character varying, p_lane treadle.lane) IS 'How many jobs a lane has, or there are of a status that is not pending, as workers counted them last. The planner inlines this function. No row: nobody keeps it. If counted_at is null, not all of them were counted yet.';
 
@@ -559,25 +559,25 @@ COMMENT ON FUNCTION treadle.lane_floor(p_lane treadle.lane) IS 'The floor of a l
 
 COMMENT ON FUNCTION treadle.lane_head(p_lane treadle.lane, p_start timestamp with time zone) IS 'The first of the claimable jobs of a lane that are due at p_start or later. The planner inlines this function.';
 
-COMMENT ON FUNCTION treadle.lane_jobs(p_lane treadle.lane, p_start timestamp with time zone) IS 'The claimable jobs of a lane that are due at p_start or later: one range of idx_jobs_claimable. Add an order by run_at and a limit to read its head.';
+COMMENT ON FUNCTION treadle.lane_jobs(p_lane treadle.lane, p_start timestamp with time zone) IS 'The claimable jobs of a lane that are due at p_start or later: one range of idx_jobs_claimable. The planner inlines this function, so the columns that the caller does not use cost nothing. It returns only columns that a viewer may read. Claims do not use it: rows cannot be locked through a function.';
 
-COMMENT ON FUNCTION treadle.lanes_in_turn(p_job_types character varying[], p_queues character varying[], p_safe treadle.ticks, p_lanes integer, INOUT level bigint, INOUT first integer, INOUT turn bigint, INOUT step integer, INOUT place bigint, OUT lanes treadle.lane_range[], OUT ids bigint[]) IS 'The lanes that a claim searches next: active and not paused, of the highest priority first, up to p_lanes of one priority.';
+COMMENT ON FUNCTION treadle.lanes_in_turn(p_job_types character varying[], p_queues character varying[], p_safe treadle.ticks, p_lanes integer, INOUT level bigint, INOUT first integer, INOUT turn bigint, INOUT step integer, INOUT place bigint, OUT lanes treadle.lane_range[], OUT ids bigint[]) IS 'The lanes that a claim searches next: active and not paused, of the highest priority first, up to p_lanes of one priority, with the time at which the search of each starts.';
 
 COMMENT ON FUNCTION treadle.lanes_to_display(p_safe treadle.ticks, p_limit integer) IS 'The lanes for display, and where to start to count the jobs of each. If there are more than p_limit, those that were used last: to find the deepest, all would have to be counted. The planner inlines this function.';
 
 COMMENT ON FUNCTION treadle.lanes_to_search(p_safe treadle.ticks) IS 'Every lane that may have jobs, once, and where to start to search it: at a floor that is safe (see safe_floor), so that jobs which were committed late are found. Lanes that are dormant and have no jobs are left out: they are about to be deleted. The planner inlines this function.';
 
-COMMENT ON FUNCTION treadle.lanes_with_room(p_job_types character varying[], p_queues character varying[], p_now timestamp with time zone) IS 'The dormant lanes that a claim searches: those of limits that may have room now (see limit_openings), of each job type up to c_lanes. If more wait for a limit, they take turns. An opening older than c_recent is left to the tick: see review_limits().';
+COMMENT ON FUNCTION treadle.lanes_with_room(p_job_types character varying[], p_queues character varying[], p_now timestamp with time zone) IS 'The dormant lanes that a claim searches: those of limits that may have room now (see limit_openings), of each job type up to c_lanes. If more wait for a limit, they take turns. An opening older than c_recent is left to review_limits().';
 
 COMMENT ON FUNCTION treadle.limit_key(p_per character varying, p_partition character varying) IS 'The value of a part of a partition; empty if it has none.';
 
-COMMENT ON FUNCTION treadle.limit_lanes(p_name character varying, p_per character varying, p_key character varying) IS 'The lanes of the jobs that a limit is for, or of one value of its "per".';
+COMMENT ON FUNCTION treadle.limit_lanes(p_name character varying, p_per character varying, p_key character varying) IS 'The lanes of the jobs that a limit is for, or of one value of its "per". Those of a value are looked up where all partitions of a job type have the same single part; else all lanes of the type are compared.';
 
 COMMENT ON FUNCTION treadle.limit_room(p_name character varying, p_key character varying, p_wanted bigint, p_now timestamp with time zone) IS 'What is in force for a key of a limit, which jobs use it, and how much room it has: the rule for all who ask. It locks nothing: see lock_limits().';
 
-COMMENT ON FUNCTION treadle.limit_state(p_name character varying, p_key character varying, p_weight integer, p_now timestamp with time zone, OUT kind character varying, OUT amount integer, OUT period interval, OUT burst integer, OUT in_use bigint, OUT running bigint, OUT available integer, OUT opens_at timestamp with time zone, OUT frees_at timestamp with time zone, OUT for_key boolean, OUT changed_by text, OUT changed_at timestamp with time zone) IS 'How much of a limit is in use, and when the next job of weight p_weight may start: for find_limits() and treadle why. With p_key null, only the values that hold for every key. Nothing is locked.';
+COMMENT ON FUNCTION treadle.limit_state(p_name character varying, p_key character varying, p_weight integer, p_now timestamp with time zone, OUT kind character varying, OUT amount integer, OUT period interval, OUT burst integer, OUT in_use bigint, OUT running bigint, OUT available integer, OUT opens_at timestamp with time zone, OUT frees_at timestamp with time zone, OUT for_key boolean, OUT changed_by text, OUT changed_at timestamp with time zone) IS 'How much of a limit is in use, and when the next job of weight p_weight may start: for find_limits() and treadle why. With p_key null, only the values that hold for every key.';
 
-COMMENT ON FUNCTION treadle.limit_statuses(p_names character varying[], p_keys character varying[]) IS 'The state of limits, and of fairness and aging, for display: of p_names, each for the element of p_keys (see limit_state()), those that jobs wait for first. The jobs that wait are counted up to an equal share of c_budget, counted_to: a row whose number equals it has at least that many. The settings fix the plan, as in find_lanes.sql.';
+COMMENT ON FUNCTION treadle.limit_statuses(p_names character varying[], p_keys character varying[]) IS 'The state of limits, and of fairness and aging, for display: of p_names, each for the element of p_keys (see limit_state()), those that jobs wait for first. The jobs that wait are counted up to an equal share of c_budget, counted_to: a row whose number equals it has at least that many.';
 
 COMMENT ON FUNCTION treadle.limits_and_settings() IS 'What operators see and change under a name: limits, and the fairness and aging of job types. Jobs of the given types have a setting; of limits, limit_targets says that. The planner inlines this function.';
 
@@ -597,9 +597,9 @@ COMMENT ON FUNCTION treadle.lock_limits(p_now timestamp with time zone, p_lanes 
 
 COMMENT ON FUNCTION treadle.lock_unblocked(p_key character varying) IS 'Locks a job with this key that is unfinished and not blocked, without waiting. Returns whether there is one. A part of confirm_blocked(): the transaction that finishes the locked job waits for this one.';
 
-COMMENT ON FUNCTION treadle.make_dormant(p_ids bigint[], p_now timestamp with time zone) IS 'Makes those of these lanes dormant that have had no due jobs for some time.';
+COMMENT ON FUNCTION treadle.make_dormant(p_ids bigint[], p_now timestamp with time zone) IS 'Makes those of these lanes dormant that have had no due jobs for some time, for a claim that has searched many lanes for nothing: thousands of lanes can run empty between two ticks. A transaction that saw one of them active, and commits a job later, is found by the next tick: it examines every lane that became dormant in a transaction that has ended since the last one, or that others which have ended since may not have seen.';
 
-COMMENT ON FUNCTION treadle.make_room(p_job_type character varying, p_queue character varying, p_priority integer, p_partitions character varying[], p_added uuid[]) IS 'Whether jobs with these partitions may be enqueued, as far as max_pending is concerned. Where the oldest jobs are to be dropped, it drops them. Jobs of a higher priority are not dropped.';
+COMMENT ON FUNCTION treadle.make_room(p_job_type character varying, p_queue character varying, p_priority integer, p_partitions character varying[], p_added uuid[]) IS 'Whether jobs with these partitions may be enqueued, as far as max_pending is concerned. Where the oldest jobs are to be dropped, it drops them, but none of a higher priority.';
 
 COMMENT ON FUNCTION treadle.mark_claimed(p_worker_id character varying, p_now timestamp with time zone, p_places tid[], p_keyed boolean, p_flags smallint) IS 'The write of a claim, for rows that it has locked. Nothing else changes the lease number. Jobs that have expired are cancelled instead. From its claim on, a job no longer expires, and a unique key that it has while it is pending is free for the next job.';
 
@@ -623,7 +623,7 @@ COMMENT ON FUNCTION treadle.normalise_error(p_error text, p_worker_id text, OUT 
 
 COMMENT ON FUNCTION treadle.note_clock_jump(p_before timestamp with time zone, p_after timestamp with time zone) IS 'Notes that the server''s clock shows p_after where it should show p_before. Returns false if that was noted already; if two do so at the same time, both rows do no harm: see clock_before().';
 
-COMMENT ON FUNCTION treadle.note_dependency_check(p_ids uuid[], p_ended boolean, p_past uuid, p_later boolean) IS 'Decides at commit, or later, what these jobs wait for; or, if they have ended, what that means for those that wait for them. In several rows, so that each is decided in a short time.';
+COMMENT ON FUNCTION treadle.note_dependency_check(p_ids uuid[], p_ended boolean, p_past uuid, p_later boolean) IS 'Decides at commit, or later, what these jobs wait for; or, if they have ended, what that means for those that wait for them. In several rows, so that each is decided in a short time. Runs with the rights of its owner: whoever ends a job may not know which others wait for it.';
 
 COMMENT ON FUNCTION treadle.note_lane_change() IS 'Trigger: at commit of a transaction that has made a lane active, paused or resumed one, or added or removed a limit: sessions that keep their lanes between claims read them again (find_known_lanes). At commit, so that it is visible a moment later.';
 
@@ -633,9 +633,9 @@ COMMENT ON FUNCTION treadle.note_openings(p_lanes treadle.lane[]) IS 'After jobs
 
 COMMENT ON FUNCTION treadle.note_unlisted_limit() IS 'Trigger: jobs may run under a limit that is new, or whose kind, "per" or jobs have changed: the next claim lists them. See parts/list_running_jobs.sql.';
 
-COMMENT ON FUNCTION treadle.notify_at_commit() IS 'Trigger: at commit, notifies an idle worker if one wants to be notified.';
+COMMENT ON FUNCTION treadle.notify_at_commit() IS 'Trigger: at commit of a transaction that called wake_workers(), which says why, notifies an idle worker if one wants to be notified. Runs with the rights of its owner: at commit, the current role may be any.';
 
-COMMENT ON FUNCTION treadle.oldest_of_lanes(p_lanes treadle.lane_range[], p_due timestamp with time zone, p_wanted integer, p_lockers xid[], OUT picked treadle.lane_range[], OUT shares integer[], OUT jobs integer, OUT per_lane integer) IS 'Of lanes of one priority: which have the oldest p_wanted jobs, from when on, and how many of them. It locks nothing.';
+COMMENT ON FUNCTION treadle.oldest_of_lanes(p_lanes treadle.lane_range[], p_due timestamp with time zone, p_wanted integer, p_lockers xid[], OUT picked treadle.lane_range[], OUT shares integer[], OUT jobs integer, OUT per_lane integer) IS 'Of lanes of one priority: which have the oldest p_wanted jobs, from when on, and how many of them. It locks nothing. A part of claims, whose settings fix the plan. It reads a few jobs of each lane, then more of those lanes only that can have more of the oldest: jobs are often enqueued in bursts.';
 
 COMMENT ON FUNCTION treadle.operate(p_action character varying, p_ids uuid[], p_actor text, p_reason text, p_priority integer, p_act uuid, p_continues boolean) IS 'Changes jobs for an operator: retry, cancel, delete, run_now or priority. Each change writes a row of the audit in the same transaction. Returns the outcome for each job, and the status that it had.';
 
@@ -672,9 +672,9 @@ COMMENT ON COLUMN treadle.pauses.queue IS 'Empty: every queue.';
 
 COMMENT ON FUNCTION treadle.pauses_of(p_job_type character varying, p_queue character varying) IS 'The pauses that keep jobs of this type in this queue from being claimed. The planner inlines this function.';
 
-COMMENT ON FUNCTION treadle.prepare_job() IS 'Trigger: sets run_at of a job inserted without one, blocks a job behind an earlier one with its key, and sets finished_at.';
+COMMENT ON FUNCTION treadle.prepare_job() IS 'Trigger: sets run_at of a job inserted without one, blocks a job behind an earlier one with its key, and sets finished_at. The partition must be valid: a tick or a claim that read another one would fail. (That of a lane is checked, too, but a session can pretend that the lane is listed.)';
 
-COMMENT ON FUNCTION treadle.prepare_lanes(p_job_types character varying[], p_sure boolean) IS 'Makes sure that a search of the active lanes of these job types finds every job. Called before a search, if the last tick is not recent. A search reads the active lanes from their floors on; both are right if a tick has just looked for jobs that were committed late. So the search makes the tick itself, if it can: a program that only claims needs no other process that ticks. Otherwise, and if p_sure, the search must start at floors that are safe, and lanes that have become dormant meanwhile are active again.';
+COMMENT ON FUNCTION treadle.prepare_lanes(p_job_types character varying[], p_sure boolean) IS 'Makes sure that a search of the active lanes of these job types finds every job. Called before a search, if the last tick is not recent. Active lanes and floors are right if a tick has just looked for jobs that were committed late. So the search makes the tick itself, if it can: a program that only claims needs no other process that ticks. Otherwise, and if p_sure, the search must start at floors that are safe, and lanes that have become dormant meanwhile are active again.';
 
 COMMENT ON FUNCTION treadle.prune_error_groups(p_keep interval, p_limit integer) IS 'Deletes groups of errors that were not seen for p_keep. Returns how many. Workers call it every minute. It deletes at most p_limit rows of grouped_errors; later calls delete the rest.';
 
@@ -688,7 +688,7 @@ COMMENT ON FUNCTION treadle.put_schedule(p_name character varying, p_job_type ch
 
 COMMENT ON FUNCTION treadle.raise_floors(p_now timestamp with time zone, p_running xid[], p_lanes treadle.lane_range[]) IS 'Raises the floors of these lanes to their first jobs, for a claim that has read many dead entries: thousands of jobs can be claimed between two ticks. Whatever this passes over (a job that commits now, a row that is locked) is found by the next tick: it searches below every floor whose transaction, or any other, has ended since the last one. See public/tick.sql.';
 
-COMMENT ON FUNCTION treadle.recent_lockers() IS 'The transactions that may currently have locked a row: those that the snapshot lists as running, and the next ids, because a snapshot does not list the newest transactions. The current transaction is left out: it may have locked jobs that did not fit into a limit. (In SQL, it would be planned again in every transaction.)';
+COMMENT ON FUNCTION treadle.recent_lockers() IS 'The transactions that may currently have locked a row: those that the snapshot lists as running, and the next ids, because a snapshot does not list the newest transactions. Not the current transaction: it may have locked jobs that did not fit into a limit. (In SQL, it would be planned again in every transaction.)';
 
 COMMENT ON FUNCTION treadle.record_event(p_id uuid, p_name character varying, p_data jsonb, p_lease bigint, p_worker_id character varying) IS 'Adds an event to a job, with the next number: from its worker (with the lease number), or from any session (without). Returns false if the claim is lost or there is no such job.';
 
@@ -780,7 +780,7 @@ COMMENT ON FUNCTION treadle.roll_up_workflows(p_since timestamp with time zone) 
 
 COMMENT ON FUNCTION treadle.running_transactions() IS 'The transactions that were running when the snapshot was taken. A claim leaves out the rows that they have locked while it reads, which is cheaper than trying each lock. That is only a guess, because xmax may be the id of something else.';
 
-COMMENT ON FUNCTION treadle.safe_floor(p_lane treadle.lane, p_safe treadle.ticks) IS 'A floor below which no transaction that saw the tick p_safe has placed a job; null: every job must be searched.';
+COMMENT ON FUNCTION treadle.safe_floor(p_lane treadle.lane, p_safe treadle.ticks) IS 'A floor below which no transaction that saw the tick p_safe has placed a job; null: every job must be searched. The planner inlines this function.';
 
 COMMENT ON FUNCTION treadle.safe_tick(p_snapshot pg_snapshot) IS 'A tick such that every transaction that has ended since the last tick has seen what was visible to it. For a search that must not miss a job that was committed late: see safe_floor().';
 
@@ -788,7 +788,7 @@ COMMENT ON FUNCTION treadle.sample_jobs() IS 'For the doctor: the first jobs of 
 
 COMMENT ON FUNCTION treadle.save_checkpoint(p_id uuid, p_checkpoint jsonb, p_lease bigint, p_worker_id character varying) IS 'Saves the checkpoint of a job for its next attempt. Returns false if the claim is lost.';
 
-COMMENT ON FUNCTION treadle.send_notification(p_kind text, p_payload text) IS 'Sends a notification on channel(p_kind), unless this session has switched them off (set "treadle".notify = off, for transactions that must not contain a NOTIFY), or the server''s queue of notifications is almost full, because some session listens and does not read: then the transaction could not commit. Notifications are hints; nothing depends on them.';
+COMMENT ON FUNCTION treadle.send_notification(p_kind text, p_payload text) IS 'Sends a notification on channel(p_kind), unless this session has switched them off (set "treadle".notify = off, for transactions that must not contain a NOTIFY), or the server''s queue of notifications is almost full: then the transaction could not commit. Notifications are hints; nothing depends on them.';
 
 COMMENT ON FUNCTION treadle.send_signal(p_id uuid, p_name character varying, p_value jsonb, p_actor text) IS 'Sends a signal to a workflow: the step that waits for it completes, with the value as its result. A signal may come before its step begins to wait. Only the first one counts. p_id is the workflow, or the step itself. It is written to the audit. Returns taken; too late, if the step has got a signal, or has ended in another way; or unknown, if there is no such step.';
 
@@ -820,25 +820,25 @@ COMMENT ON FUNCTION treadle.sum_minutes(p_reached timestamp with time zone) IS '
 
 COMMENT ON FUNCTION treadle.sweep_stored(p_grace interval, p_limit integer, p_parts integer, OUT swept integer, OUT more boolean, OUT files uuid[], OUT places text[]) IS 'Removes stored objects that no job uses and that were not written to for p_grace. Returns how many, whether there is more to do, and the files to remove elsewhere: the caller removes those, then the rows. If that fails, they are returned again after a minute.';
 
-COMMENT ON FUNCTION treadle.taken_slots(p_ids uuid[], p_lanes treadle.lane[], p_limited integer[], p_limits integer[]) IS 'Which limits the claimed jobs use: for hold_slots(). The lanes that they are from have numbers, and so have the limits; p_limited and p_limits say which lane has which limit.';
+COMMENT ON FUNCTION treadle.taken_slots(p_ids uuid[], p_lanes treadle.lane[], p_limited integer[], p_limits integer[]) IS 'Which limits the claimed jobs use: for hold_slots(). The lanes that they are from have numbers, and so have the limits; p_limited and p_limits say which lane has which limit. The joins of lists are hashed: with nested loops, each job would be compared with each lane.';
 
 COMMENT ON FUNCTION treadle.tick(p_interval interval) IS 'Maintains the lanes: raises their floors, finds jobs below them that were committed late, and makes unused lanes dormant. Workers call it about every 0.5 s; a claim calls it if nobody did. Returns how many lanes it changed.';
 
-COMMENT ON FUNCTION treadle.tick_is_fresh() IS 'Whether a tick has searched for late commits below the floors within the last 0.8 s. If not, a search makes a tick, or starts at a floor that is safe: see prepare_lanes(). (A tick from the future was made before the clock was set back.)';
+COMMENT ON FUNCTION treadle.tick_is_fresh() IS 'Whether a tick has searched for late commits below the floors within the last 0.8 s. If not, a search makes a tick, or starts at a floor that is safe: see prepare_lanes(). (A tick from the future was made before the clock was set back.) Call this before reading the floors, in a statement of its own: a tick between the two may lower a floor.';
 
 COMMENT ON FUNCTION treadle.time_buckets() IS 'The upper bounds of the histograms of waiting and run times, in seconds.';
 
-COMMENT ON FUNCTION treadle.unblock_next(p_id uuid, p_key character varying) IS 'A job with this key has ended: unblocks the oldest blocked job of the key.';
+COMMENT ON FUNCTION treadle.unblock_next(p_id uuid, p_key character varying) IS 'A job with this key has ended: unblocks the oldest blocked job of the key. While a key has blocked jobs, it has at least one unfinished job that is not blocked. Each of those unblocks one other when it finishes, so two that finish at the same time unblock two. More than one unblocked job does no harm: claims take only the head.';
 
 COMMENT ON FUNCTION treadle.use_stored(p_job_ids uuid[], p_stored_ids uuid[]) IS 'Records that existing jobs use stored objects. Returns the objects that do not exist; no use is recorded for them. Key share locks: until a use is committed, sweep_stored() skips the object, and the job cannot be pruned.';
 
-COMMENT ON FUNCTION treadle.wait_for_limits(p_now timestamp with time zone, p_lanes treadle.lane[], p_names character varying[], p_keys character varying[], p_opens timestamp with time zone[]) IS 'Makes lanes dormant whose jobs wait for a limit, one element of each list per lane: claims do not search them until there is an opening of the limit (see lanes_with_room.sql). One is noted when a job ends (see note_openings.sql), for a limit per period at p_opens, when the next job may start, and a few times shortly after a lane became dormant: whoever ended a job meanwhile may not have seen that a lane waits.';
+COMMENT ON FUNCTION treadle.wait_for_limits(p_now timestamp with time zone, p_lanes treadle.lane[], p_names character varying[], p_keys character varying[], p_opens timestamp with time zone[]) IS 'Makes lanes dormant whose jobs wait for a limit, one element of each list per lane, until there is an opening of the limit (see lanes_with_room.sql). One is noted when a job ends (see note_openings.sql), for a limit per period at p_opens, when the next job may start, and a few times shortly after a lane became dormant: whoever ended a job meanwhile may not have seen that a lane waits.';
 
 COMMENT ON FUNCTION treadle.waiting_limits(p_name character varying, p_limit integer) IS 'The limits that lanes wait for, and their keys, each with the time of one of its lanes: one step in idx_lanes_limit for each, up to p_limit. Null for p_name: of all limits.';
 
 COMMENT ON FUNCTION treadle.wake_lanes(p_now timestamp with time zone, p_names character varying[], p_keys character varying[], p_most bigint[]) IS 'Makes some of the lanes active that wait for these limits: as many of each as its element of p_most says, and at most c_lanes. The next claims take care of the others.';
 
-COMMENT ON FUNCTION treadle.wake_workers(p_due timestamp with time zone, p_now boolean) IS 'Notifies an idle worker of a job that is due at p_due: when this transaction commits, or with p_now in this call.';
+COMMENT ON FUNCTION treadle.wake_workers(p_due timestamp with time zone, p_now boolean) IS 'Notifies an idle worker of a job that is due at p_due: when this transaction commits, or with p_now in this call. It is only a hint: idle workers also poll, every second or, asleep, every minute.';
 
 COMMENT ON FUNCTION treadle.watch_member(p_id uuid, p_past uuid) IS 'Watches one of the jobs of a workflow that have not ended: marks it, so that whoever ends it comes back to the workflow.';
 

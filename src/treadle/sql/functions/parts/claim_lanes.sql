@@ -2,8 +2,8 @@
 -- claim_in_turns(), whose settings fix the plans. The steps are those of claim_jobs(): choose, lock, mark; under
 -- limits, the room is asked for before the rows are locked (lock_limits), and what does not fit stays (admit_jobs).
 --
--- p_running are transactions that were just running: see running_transactions(). The choice needs a better guess,
--- because it decides about the order: see recent_lockers().
+-- p_running are transactions that were just running: see running_transactions(). The choice decides about the order and
+-- needs a better guess: see recent_lockers().
 create or replace function treadle.claim_lanes(
     p_worker_id varchar,
     p_now timestamptz,

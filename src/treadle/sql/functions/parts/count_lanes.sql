@@ -2,8 +2,6 @@
 -- every lane is counted up to an equal share, then the rest is divided among the lanes that have more, and once again.
 -- So a lane with 7,000 jobs among 60 short ones is counted completely. Each round reads at most p_budget entries, or
 -- 100 per lane.
---
--- The settings fix the plan, for the reasons given in claim_jobs.sql.
 create or replace function treadle.count_lanes(
     p_lanes treadle.lane[],
     p_starts timestamptz[],

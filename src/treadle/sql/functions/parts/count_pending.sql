@@ -1,6 +1,5 @@
--- How many of the jobs that a limit is for, or of one value of its "per", wait; counted up to p_most. From the
--- floors of the lanes, as in find_lanes.sql, so that entries of jobs that were claimed are not read again. Of jobs
--- that wait for an earlier one of their key, at most c_blocked are looked at.
+-- How many of the jobs that a limit is for, or of one value of its "per", wait; counted up to p_most, from the floors
+-- of the lanes. Of jobs that wait for an earlier one of their key, at most c_blocked are looked at.
 create or replace function treadle.count_pending(p_name varchar, p_per varchar, p_key varchar, p_most int) returns int
 language plpgsql stable
 set treadle.plan = index_ranges

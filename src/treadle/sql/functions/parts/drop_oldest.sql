@@ -1,6 +1,6 @@
 -- Cancels the oldest waiting jobs that a limit is for: those of the lowest priority first, and none of a higher
--- priority than p_priority. Jobs that a claim has locked are passed over, and so are those that wait for an earlier
--- one of their key. Returns whether there were enough; otherwise none is cancelled.
+-- priority than p_priority. Not jobs that a claim has locked, nor those that wait for an earlier one of their key.
+-- Returns whether there were enough; otherwise none is cancelled.
 create or replace function treadle.drop_oldest(
     p_name varchar,
     p_per varchar,

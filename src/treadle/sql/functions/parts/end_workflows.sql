@@ -1,6 +1,6 @@
--- Ends workflows all of whose jobs have ended, and whose rows are locked. A workflow is a job that no worker claims:
--- it waits for its jobs, and then it has completed, or failed if one of them did not complete. If none of them was
--- needed, neither was it. It stays held: if one of its jobs is retried, it waits again.
+-- Ends workflows all of whose jobs have ended, and whose rows are locked. A workflow is a job that no worker claims: it
+-- has completed, or failed if one of its jobs did not complete. If none of them was needed, neither was it. It stays
+-- held: if one of its jobs is retried, it waits again.
 create or replace function treadle.end_workflows(p_ids uuid[]) returns void
 language plpgsql
 set treadle.plan = nested_loops

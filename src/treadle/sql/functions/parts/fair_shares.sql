@@ -4,9 +4,9 @@
 --
 -- Nothing is remembered about who had how many. Each lane has a piece of a circle, as long as its weight; the jobs are
 -- points at equal distances on it, and each call turns the circle by the golden ratio. So after any number of calls,
--- each lane has had its part but for a few jobs. A lane may have fewer jobs than its share, or none: the others
--- follow, in a random order, with a job each at least. Under limits, the claim locks what is picked for others. So
--- jobs are read until there are enough, and only lanes that have some are picked.
+-- each lane has had its part but for a few jobs. The other lanes follow in a random order, with a job each at least, if
+-- a lane has fewer jobs than its share. Under limits, the claim locks what is picked for others: so jobs are read until
+-- there are enough, and only lanes that have some are picked.
 create or replace function treadle.fair_shares(
     p_fair varchar[], -- the job types whose lanes take turns; with an empty one, the types do, too
     p_lanes treadle.lane_range[],

@@ -2,9 +2,7 @@
 -- Paused lanes are included.
 --
 -- Priorities are read one after the other. Of each lane of a priority as many jobs as may be needed are read, and the
--- lanes are merged. A job behind the last one read of any lane may not be the next one, and is left to another round. A
--- search starts at a floor, because of the dead index entries below (see public/tick.sql): one that is certain, so that
--- it also finds jobs that were committed late.
+-- lanes are merged. A job behind the last one read of any lane may not be the next one, and is left to another round.
 create or replace function treadle.find_claimable(
     p_job_type varchar,
     p_queue varchar,

@@ -2,14 +2,11 @@
 -- null if there are more than c_lanes, or if the floors cannot be trusted: then the search needs lanes_in_turn(). Also
 -- whether there are limits, and when the first job of a dormant lane is due.
 --
--- A session keeps them between its searches, in a setting of its own. They are valid until the next tick, which looks
--- for late commits below the floors, and until a lane becomes active or there are other limits (note_lane_change).
--- Both move a clock that is a part of the key, but just before their change is visible. So what was read is not kept
--- before the last tick is visible, nor within a second after such a change. If a commit takes even longer, the next
--- tick makes up for it. What this transaction has changed itself moves a clock only at commit: after it has written,
--- it reads the lanes each time.
---
--- A part of claims and of next_due(), whose settings fix the plan.
+-- A session keeps them in a setting of its own, until the next tick, which looks for late commits below the floors, and
+-- until a lane becomes active or there are other limits (note_lane_change). Both move a clock that is a part of the
+-- key, but just before their change is visible. So what was read is not kept before the last tick is visible, nor
+-- within a second after such a change; if a commit takes even longer, the next tick makes up for it. After a
+-- transaction has written, it reads the lanes each time: its own changes move a clock only at commit.
 create or replace function treadle.find_known_lanes(p_job_types varchar[], p_queues varchar[]) returns treadle.known_lanes
 language plpgsql
 as $$

@@ -1,5 +1,5 @@
--- Counts the failed attempts of a span of time, by group, that are not counted yet. Returns how many, and up to
--- when: all of the span, or less if more than p_limit attempts failed in it.
+-- Counts the failed attempts of a span of time, by group, that are not counted yet. Returns how many, and up to when:
+-- all of the span, or less if more than p_limit attempts failed in it.
 --
 -- A flood of different messages must not fill the table. An exception has p_most groups in a job type, and a type four
 -- times as many; other messages are counted together, by exception as long as a type has not eight times as many

@@ -1,5 +1,5 @@
--- Adds the claimed jobs to those that use the limits, which lock_limits() has locked: room is -1 for one that it has
--- not. Lanes that wait for a limit that still has room are searched again by the next claims.
+-- Adds the claimed jobs to those that use the limits, which lock_limits() has locked (room is -1 for one that it has
+-- not). Lanes that wait for a limit that still has room are searched again by the next claims.
 create or replace function treadle.hold_slots(
     p_now timestamptz,
     p_ids uuid[],

@@ -1,11 +1,10 @@
 -- The lanes that a claim searches next: active and not paused, of the highest priority first, up to p_lanes of one
--- priority.
+-- priority, with the time at which the search of each starts.
 --
 -- If a priority has more, they take turns: each search begins at a random lane of a random job type (or queue) and
 -- continues through all of them, so a type with very many lanes does not hide the others. The caller starts with nulls
--- in level, first, turn, step and place, and passes the returned values until lanes is null.
---
--- p_queues null: of all queues. That is a condition of its own in each query, so that both cases use an index.
+-- in level, first, turn, step and place, and passes the returned values until lanes is null. p_queues null: of all
+-- queues, a condition of its own in each query, so that both cases use an index.
 create or replace function treadle.lanes_in_turn(
     p_job_types varchar[],
     p_queues varchar[],

@@ -1,6 +1,6 @@
 -- The dormant lanes that a claim searches: those of limits that may have room now (see limit_openings), of each job
--- type up to c_lanes. If more wait for a limit, they take turns. An opening older than c_recent is left to the tick:
--- see review_limits().
+-- type up to c_lanes. If more wait for a limit, they take turns. An opening older than c_recent is left to
+-- review_limits().
 create or replace function treadle.lanes_with_room(p_job_types varchar[], p_queues varchar[], p_now timestamptz)
 returns treadle.lane_range[]
 language plpgsql

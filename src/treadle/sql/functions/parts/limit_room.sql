@@ -3,9 +3,8 @@
 --
 -- A rate is full again at full_at; each start moves that by a step. Otherwise those of the listed jobs count that are
 -- still claimed or running. Those that have ended are looked for only if there is not enough room for p_wanted without
--- that and less than half is free; if p_wanted is null, always.
---
--- The planner inlines this function, and leaves out what its caller does not use.
+-- that and less than half is free; if p_wanted is null, always. The planner inlines this function, and leaves out what
+-- its caller does not use.
 create or replace function treadle.limit_room(p_name varchar, p_key varchar, p_wanted bigint, p_now timestamptz)
 returns table (
     kind varchar, amount int, period interval, burst int,

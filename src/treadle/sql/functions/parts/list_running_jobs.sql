@@ -2,10 +2,9 @@
 -- or jobs have changed (unlisted_limits), so that they count. Returns the limits of which that is not yet possible:
 -- they give no room.
 --
--- A claim that began before the limit was committed does not know it, and what it claims is not visible before it
--- ends. Such claims are found in pg_locks: every claim reads the tick clock first, and holds the lock of that until
--- its transaction ends. So the first look notes who is claiming, and another one lists the jobs once more when all of
--- those have ended.
+-- What a claim that began before the limit was committed takes is not visible before it ends. Such claims are found in
+-- pg_locks: every claim reads the tick clock first, and holds the lock of that until its transaction ends. So the first
+-- look notes who is claiming, and another one lists the jobs once more when all of those have ended.
 create or replace function treadle.list_running_jobs() returns varchar[]
 language plpgsql
 set enable_seqscan = off

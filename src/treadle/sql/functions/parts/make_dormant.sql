@@ -1,9 +1,7 @@
--- Makes those of these lanes dormant that have had no due jobs for some time.
---
--- For a claim that has searched many lanes for nothing: thousands of lanes can run empty between two ticks. A
--- transaction that saw one of them active, and commits a job later, is found by the next tick: it examines every lane
--- that became dormant in a transaction that has ended since the last one, or that others which have ended since may
--- not have seen. See public/tick.sql.
+-- Makes those of these lanes dormant that have had no due jobs for some time, for a claim that has searched many lanes
+-- for nothing: thousands of lanes can run empty between two ticks. A transaction that saw one of them active, and
+-- commits a job later, is found by the next tick: it examines every lane that became dormant in a transaction that has
+-- ended since the last one, or that others which have ended since may not have seen.
 --
 -- p_ids are the rows that the claim has listed: a transaction may rely on one that was added since.
 create or replace function treadle.make_dormant(p_ids bigint[], p_now timestamptz) returns void

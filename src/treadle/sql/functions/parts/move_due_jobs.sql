@@ -1,17 +1,16 @@
 -- After the clock was set back: moves jobs that were due before, and would now be due later, to the current time. They
 -- keep their order, and stay behind those that have been due for longer. A part of tick().
 --
--- The clock showed p_from at the tick p_seen, the last one before the jump. So a job with a run_at up to p_from was
--- due if its row was written before that tick. If it was written later, nobody knows on which side of the jump. A job
--- that was created by a clock that is ahead of the current one was enqueued before it; one that came back (a retry, a
--- release) or was unblocked most likely was, too. Any other may be a new job with a run_at of its own, and obeys the
--- clock.
+-- The clock showed p_from at the tick p_seen, the last one before the jump. A job with a run_at up to p_from was due if
+-- its row was written before that tick. If it was written later, nobody knows on which side of the jump. A job that was
+-- created by a clock that is ahead of the current one was enqueued before it; one that came back (a retry, a release)
+-- or was unblocked most likely was, too. Any other may be a new job with a run_at of its own, and obeys the clock.
 --
 -- p_late: only jobs that a transaction from before the jump has committed late. By then, others may have come back
 -- since.
 --
--- p_shift: retries, and others that come back after a delay, are due as much earlier as the clock was set back, so
--- that they wait as long as intended. Once only: a second time would shift them again.
+-- p_shift: retries, and others that come back after a delay, are due as much earlier as the clock was set back. Once
+-- only: a second time would shift them again.
 --
 -- At most p_limit jobs, so that a long backlog is moved in several ticks. Returns whether that was reached.
 create or replace function treadle.move_due_jobs(

@@ -1,7 +1,6 @@
 -- Of lanes of one priority: which have the oldest p_wanted jobs, from when on, and how many of them. It locks nothing.
---
--- A part of claims, whose settings fix the plan. It reads a few jobs of each lane. If those are not all, it reads more
--- of those lanes only that can have more of the oldest: jobs are often enqueued in bursts.
+-- A part of claims, whose settings fix the plan. It reads a few jobs of each lane, then more of those lanes only that
+-- can have more of the oldest: jobs are often enqueued in bursts.
 create or replace function treadle.oldest_of_lanes(
     p_lanes treadle.lane_range[],
     p_due timestamptz,

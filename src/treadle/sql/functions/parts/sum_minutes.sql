@@ -1,9 +1,8 @@
 -- For count_minutes(): sums the minutes that are complete in treadle.spans, for charts of hours and days. p_reached:
 -- nothing will be added to minutes before this time.
 --
--- Spans of 300 s are summed from minutes, longer ones from the next shorter ones. At most an hour of minutes is summed
--- in a call: if nobody has counted for a while, many minutes are waiting. Who reads takes spans before meter.summed_to
--- and minutes from then on. A span that exists is replaced, so that nothing is counted twice if the clock was set back.
+-- Spans of 300 s are summed from minutes, longer ones from the next shorter ones, at most an hour of minutes in a call.
+-- Who reads takes spans before meter.summed_to and minutes from then on.
 create or replace function treadle.sum_minutes(p_reached timestamptz) returns void
 language plpgsql
 set enable_seqscan = off

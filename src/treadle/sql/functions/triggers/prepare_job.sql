@@ -1,9 +1,8 @@
 -- Trigger: sets run_at of a job inserted without one, blocks a job behind an earlier one with its key, and sets
--- finished_at.
+-- finished_at. The partition must be valid: a tick or a claim that read another one would fail. (That of a lane is
+-- checked, too, but a session can pretend that the lane is listed.)
 --
--- The partition must be valid: a tick or a claim that read another one would fail. (That of a lane is checked, too, but
--- a session can pretend that the lane is listed.) Runs with the rights of its owner: a role that may only enqueue
--- cannot read other jobs.
+-- Runs with the rights of its owner: a role that may only enqueue cannot read other jobs.
 create or replace function treadle.prepare_job() returns trigger
 language plpgsql
 security definer

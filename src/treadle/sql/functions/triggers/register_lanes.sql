@@ -3,16 +3,14 @@
 --
 -- A session remembers in settings which lanes it has seen active, and looks them up again when the epoch has moved: a
 -- sequence, which whatever makes a lane dormant or deletes it moves before it commits (see move_epoch.sql). This
--- transaction has its id before it reads the epoch. So if the epoch has not moved, this transaction is one that saw
--- the lane active: if the lane becomes dormant before the job is committed, the tick examines it (see
--- public/tick.sql). What is being changed is not remembered: the epoch may have moved already.
+-- transaction has its id before it reads the epoch. So if the epoch has not moved, this transaction is one that saw the
+-- lane active: if the lane becomes dormant before the job is committed, the tick examines it. What is being changed is
+-- not remembered: the epoch may have moved already. The settings can be forged, by a role that then delays only what it
+-- enqueues itself: the tick lists the lanes of such jobs, one after the other.
 --
--- The settings can be forged, by a role that then delays only what it enqueues itself: the tick lists the lanes of
--- such jobs, one after the other.
---
--- On an older snapshot (REPEATABLE READ, SERIALIZABLE) it reads no table: an older snapshot cannot know whether a lane
--- that it sees has become dormant, so the transaction adds its own row. In SERIALIZABLE every read could also conflict
--- with what other enqueuers add: eight of them aborted each other in 37 % of their transactions.
+-- On an older snapshot (REPEATABLE READ, SERIALIZABLE) it reads no table: it cannot know whether a lane that it sees
+-- has become dormant, so the transaction adds its own row. In SERIALIZABLE every read could also conflict with what
+-- other enqueuers add: eight of them aborted each other in 37 % of their transactions.
 --
 -- Runs with the rights of its owner: a role that may only enqueue cannot read lanes or change run_at.
 create or replace function treadle.register_lanes() returns trigger
