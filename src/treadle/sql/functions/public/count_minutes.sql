@@ -75,10 +75,7 @@ begin
             date_trunc('minute', job.finished_at) as minute,
             job.queue,
             job.job_type,
-            (job.status = 'completed')::int as completed,
-            (job.status = 'failed')::int as failed,
-            (job.status = 'cancelled')::int as cancelled,
-            0 as errors,
+            job.status,
             -- An UPDATE by hand can write infinity, which cannot be subtracted.
             case
                 when job.status = 'completed' and isfinite(job.claimed_at) and isfinite(job.run_at)
@@ -100,7 +97,7 @@ begin
               and job.finished_at < v_to
         ) as job
         union all
-        select date_trunc('minute', error.failed_at), job.queue, job.job_type, 0, 0, 0, 1, null, null, null
+        select date_trunc('minute', error.failed_at), job.queue, job.job_type, 'error', null, null, null
         from treadle.errors as error
         join treadle.jobs as job on job.id = error.job_id
         where error.failed_at >= v_from
@@ -112,10 +109,10 @@ begin
             finished.minute,
             finished.queue,
             finished.job_type,
-            sum(finished.completed) as completed,
-            sum(finished.failed) as failed,
-            sum(finished.cancelled) as cancelled,
-            sum(finished.errors) as errors,
+            count(*) filter (where finished.status = 'completed') as completed,
+            count(*) filter (where finished.status = 'failed') as failed,
+            count(*) filter (where finished.status = 'cancelled') as cancelled,
+            count(*) filter (where finished.status = 'error') as errors,
             coalesce(sum(finished.waited), 0) as waited,
             coalesce(max(finished.waited), 0) as waited_most,
             coalesce(sum(finished.ran), 0) as ran,
