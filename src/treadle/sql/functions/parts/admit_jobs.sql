@@ -12,6 +12,7 @@ create or replace function treadle.admit_jobs(
     p_fair boolean -- the lanes take turns
 ) returns tid[]
 language plpgsql
+set treadle.plan = callers
 set enable_hashjoin = on -- for joins of lists
 as $$
 declare

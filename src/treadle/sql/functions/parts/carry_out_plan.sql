@@ -7,7 +7,6 @@
 -- of their completion, one job each is added, which waits for the one before.
 create or replace function treadle.carry_out_plan(p_id uuid, p_plan jsonb) returns void
 language plpgsql
-set enable_seqscan = off
 as $$
 declare
     c_part constant int := 1000;

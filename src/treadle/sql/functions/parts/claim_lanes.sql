@@ -16,6 +16,7 @@ create or replace function treadle.claim_lanes(
     p_wait boolean default false -- for limits that others have locked
 ) returns uuid[]
 language plpgsql
+set treadle.plan = callers
 as $$
 declare
     v_fair constant varchar[] := case

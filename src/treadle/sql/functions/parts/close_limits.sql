@@ -3,7 +3,6 @@
 -- the same order, whatever the jobs.
 create or replace function treadle.close_limits(p_ids uuid[], p_until timestamptz[], p_parts varchar[]) returns void
 language plpgsql
-set enable_seqscan = off
 as $$
 declare
     v_limit record;

@@ -10,7 +10,6 @@ create or replace function treadle.count_span(
     out last timestamptz
 )
 language plpgsql stable
-set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_sort = off
 set jit = off

@@ -7,7 +7,6 @@ create or replace function treadle.enqueue_schedule(
     p_missed timestamptz[]
 ) returns int
 language plpgsql
-set enable_seqscan = off
 as $$
 declare
     v_time timestamptz;

@@ -12,7 +12,6 @@ create or replace function treadle.enqueue_unless_exists(
     p_options treadle.enqueue_options
 ) returns table (nth int, id uuid, is_new boolean, is_changed boolean)
 language plpgsql
-set enable_seqscan = off
 as $$
 declare
     v_change constant boolean := p_options.on_conflict <> '{}';

@@ -18,6 +18,7 @@ create or replace function treadle.fair_shares(
     out shares int[]
 )
 language plpgsql
+set treadle.plan = callers
 as $$
 declare
     v_place constant double precision := nextval('treadle.fair_turns') * 0.6180339887498949;

@@ -2,7 +2,6 @@
 -- none). It cannot end before the transaction does. has_plan: it still has to add jobs by itself.
 create or replace function treadle.find_workflow(p_id uuid, out id uuid, out has_ended boolean, out has_plan boolean)
 language plpgsql
-set enable_seqscan = off
 as $$
 begin
     id := coalesce(

@@ -13,7 +13,6 @@ create or replace function treadle.group_errors_between(
     out reached timestamptz
 )
 language plpgsql
-set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_mergejoin = off
 set jit = off

@@ -10,7 +10,6 @@ create or replace function treadle.lane_after(
     out run_at timestamptz
 )
 language plpgsql stable
-set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_sort = off
 as $$

@@ -7,7 +7,6 @@
 -- look notes who is claiming, and another one lists the jobs once more when all of those have ended.
 create or replace function treadle.list_running_jobs() returns varchar[]
 language plpgsql
-set enable_seqscan = off
 as $$
 declare
     c_patience constant interval := '10 seconds'; -- with claims that do not end

@@ -6,6 +6,7 @@
 -- p_ids are the rows that the claim has listed: a transaction may rely on one that was added since.
 create or replace function treadle.make_dormant(p_ids bigint[], p_now timestamptz) returns void
 language plpgsql
+set treadle.plan = callers
 as $$
 declare
     c_unused constant interval := '1 minute'; -- as in public/tick.sql

@@ -9,6 +9,7 @@ create or replace function treadle.mark_claimed(
     p_flags smallint default 0 -- flag_limited() and flag_opening() for jobs that are claimed under a limit
 ) returns setof treadle.jobs
 language plpgsql
+set treadle.plan = callers
 as $$
 declare
     c_short constant text := '3ms';

@@ -12,6 +12,7 @@ create or replace function treadle.oldest_of_lanes(
     out per_lane int -- how many jobs of each lane were read
 )
 language plpgsql stable
+set treadle.plan = callers
 as $$
 declare
     -- Usually enough if they are spread evenly.

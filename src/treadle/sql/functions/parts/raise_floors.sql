@@ -4,6 +4,7 @@
 -- public/tick.sql.
 create or replace function treadle.raise_floors(p_now timestamptz, p_running xid[], p_lanes treadle.lane_range[]) returns void
 language plpgsql
+set treadle.plan = callers
 as $$
 declare
     c_margin constant interval := '250 milliseconds'; -- see public/tick.sql

@@ -8,6 +8,7 @@ create or replace function treadle.taken_slots(
     p_limits int[]
 ) returns table (nth int, jobs uuid[], leases bigint[], weights int[], weight bigint)
 language plpgsql
+set treadle.plan = callers
 set enable_hashjoin = on
 set enable_nestloop = off
 as $$

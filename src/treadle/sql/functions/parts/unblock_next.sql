@@ -3,7 +3,6 @@
 -- at the same time unblock two. More than one unblocked job does no harm: claims take only the head.
 create or replace function treadle.unblock_next(p_id uuid, p_key varchar) returns void
 language plpgsql
-set enable_seqscan = off
 as $$
 declare
     v_next uuid;

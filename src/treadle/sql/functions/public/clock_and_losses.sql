@@ -9,7 +9,6 @@ create or replace function treadle.clock_and_losses(
     out clock bigint, out jumps bigint, out losses boolean, out next_loss double precision
 )
 language plpgsql stable
-set enable_seqscan = off
 as $$
 declare
     v_now constant timestamptz := clock_timestamp();

@@ -8,7 +8,6 @@ create or replace function treadle.complete_job(
     p_seconds double precision default null
 ) returns boolean
 language plpgsql
-set enable_seqscan = off
 set plan_cache_mode = force_generic_plan
 as $$
 declare

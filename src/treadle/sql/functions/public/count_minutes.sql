@@ -10,7 +10,6 @@ create or replace function treadle.count_minutes(
     p_keep interval default '7 days'
 ) returns int
 language plpgsql
-set enable_seqscan = off
 set enable_bitmapscan = off
 set jit = off
 as $$

@@ -2,7 +2,6 @@
 -- 10 seconds: a claim cancels only the expired jobs that it meets.
 create or replace function treadle.expire_jobs(p_limit int default 1000) returns int
 language plpgsql
-set enable_seqscan = off
 as $$
 declare
     -- When to look again at a job that another transaction has locked.

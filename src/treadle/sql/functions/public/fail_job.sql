@@ -11,7 +11,6 @@ create or replace function treadle.fail_job(
     p_traceback text default null
 ) returns boolean
 language plpgsql
-set enable_seqscan = off
 as $$
 declare
     v_now constant timestamptz := clock_timestamp();

@@ -13,7 +13,6 @@ create or replace function treadle.find_ids(
 ) returns table (id uuid, fits boolean, last boolean, looked bigint)
 language plpgsql stable
 rows 10
-set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_sort = off
 set enable_indexscan = on

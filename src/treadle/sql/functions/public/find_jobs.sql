@@ -52,7 +52,6 @@ create or replace function treadle.find_jobs(
 ) returns table (id uuid, rank int, at timestamptz, fits boolean, last boolean, looked bigint)
 language plpgsql stable
 rows 100
-set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_sort = off
 set enable_indexscan = on

@@ -18,7 +18,6 @@ create or replace function treadle.job_events(
     lease bigint, phase int, number int, job_type varchar, name varchar, data jsonb, at timestamptz, attempt int
 )
 language plpgsql stable
-set enable_seqscan = off
 as $$
 #variable_conflict use_column
 begin

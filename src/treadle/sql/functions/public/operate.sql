@@ -25,7 +25,6 @@ create or replace function treadle.operate(
 ) returns table (id uuid, outcome varchar, status varchar)
 language plpgsql
 security definer
-set enable_seqscan = off
 set lock_timeout = '2s'
 as $$
 declare

@@ -3,7 +3,6 @@
 -- so far, it counts as cancelled.
 create or replace function treadle.recount_workflow(p_id uuid) returns boolean
 language plpgsql
-set enable_seqscan = off
 as $$
 begin
     -- In the order in which others lock them.

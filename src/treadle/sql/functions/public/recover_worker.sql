@@ -13,7 +13,6 @@ create or replace function treadle.recover_worker(
     p_keep boolean default true
 ) returns table (id uuid, job_type varchar, status varchar)
 language plpgsql
-set enable_seqscan = off
 set enable_hashjoin = on -- for the join of the settled jobs with their types
 as $$
 #variable_conflict use_column

@@ -10,7 +10,6 @@ create or replace function treadle.report_stuck(
     p_stack text default null
 ) returns void
 language plpgsql
-set enable_seqscan = off
 set lock_timeout = '100ms'
 as $$
 begin

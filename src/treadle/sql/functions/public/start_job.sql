@@ -7,7 +7,6 @@ create or replace function treadle.start_job(
     p_worker_id varchar default null
 ) returns boolean
 language plpgsql
-set enable_seqscan = off
 as $$
 begin
     update treadle.jobs as job

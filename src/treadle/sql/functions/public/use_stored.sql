@@ -2,7 +2,6 @@
 -- Key share locks: until a use is committed, sweep_stored() skips the object, and the job cannot be pruned.
 create or replace function treadle.use_stored(p_job_ids uuid[], p_stored_ids uuid[]) returns setof uuid
 language plpgsql
-set enable_seqscan = off
 as $$
 declare
     v_existing uuid[];

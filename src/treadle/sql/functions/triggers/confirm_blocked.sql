@@ -10,7 +10,6 @@
 create or replace function treadle.confirm_blocked() returns trigger
 language plpgsql
 security definer
-set enable_seqscan = off
 as $$
 declare
     v_locked boolean := false;

@@ -2,7 +2,6 @@
 -- lease, and when it was last renewed.
 create or replace function treadle.keep_worker() returns trigger
 language plpgsql
-set enable_seqscan = off
 as $$
 begin
     if exists (

@@ -6,7 +6,6 @@
 create or replace function treadle.prepare_job() returns trigger
 language plpgsql
 security definer
-set enable_seqscan = off
 as $$
 declare
     v_newest uuid;
