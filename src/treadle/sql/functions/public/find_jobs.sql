@@ -11,24 +11,18 @@
 --   any of the last five, with a key  idx_jobs_key: running, next to run, blocked; of each the oldest first
 --   none                              the primary key: the newest first, because ids are ordered by time
 --
--- p_since (inclusive) and p_until select finished jobs by finished_at, and the others by the time in their id. They
--- bound the range of the index that is read for the finished jobs and for the list without a status; other lists are
--- filtered.
---
--- p_search is a text in the payload or in the error, or at least 8 first or last digits of an id. p_path and p_value
--- select by a value in the payload; without p_value, a value must exist. p_also has further conditions, as has_values()
--- reads them, of which all must hold; p_path is needed with it. If a role may not read payloads, or p_payloads is
--- false, the payload is not searched, and p_path is refused. An index for one of the paths is used if
--- has_payload_index() finds one: then the order is the newest first, whatever the status.
+-- p_since (inclusive) and p_until select finished jobs by finished_at, and the others by the time in their id. p_search is
+-- a text in the payload or in the error, or at least 8 first or last digits of an id. p_path and p_value select by a value
+-- in the payload; without p_value, a value must exist. p_also has further conditions, as has_values() reads them, of which
+-- all must hold; p_path is needed with it. If a role may not read payloads, or p_payloads is false, the payload is not
+-- searched, and p_path is refused. If has_payload_index() finds an index for one of the paths, the order is the newest
+-- first, whatever the status.
 --
 -- The page starts after the place in that order that p_rank, p_at and p_id give. The other filters are applied to the
--- next p_look jobs, or to fewer if those take longer than p_patience. Nothing is read beyond a full page.
+-- next p_look jobs, or to fewer if those take longer than p_patience. Returns the jobs that match, one more than p_limit if
+-- there are more. A row with `last` is where the search stopped; it need not match.
 --
--- Returns the jobs that match, one more than p_limit if there are more. A row with `last` is where the search stopped;
--- it need not match.
---
--- The settings fix the plan: with statistics of the day before, PostgreSQL 15 would sort a million jobs that failed
--- since.
+-- The settings fix the plan: with statistics of the day before, PostgreSQL 15 would sort a million jobs that failed since.
 create or replace function treadle.find_jobs(
     p_status varchar default null,
     p_job_type varchar default null,
