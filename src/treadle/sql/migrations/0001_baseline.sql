@@ -1228,7 +1228,9 @@ begin
         'treadle.limit_openings', 'treadle.dependencies', 'treadle.dependency_checks', 'treadle.workflows',
         'treadle.member_changes', 'treadle.totals', 'treadle.depths', 'treadle.error_groups'
     ]::regclass[] loop
-        execute format('alter table %s set (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_cost_delay = 0)', v_table);
+        execute format(
+            'alter table %s set (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_cost_delay = 0)', v_table
+        );
     end loop;
 end
 $$;

@@ -88,7 +88,8 @@ begin
                         select next.*, row_number() over () as nth
                         from (
                             select job.id, job.run_at, job.worker_id, job.last_error
-                            from treadle.lane_jobs(v_level.lanes[lane], greatest(v_level.starts[lane], find_claimable.at)) as job
+                            from treadle.lane_jobs(v_level.lanes[lane], greatest(v_level.starts[lane], find_claimable.at))
+                                as job
                             where (job.run_at, job.id) > (find_claimable.at, find_claimable.id)
                             order by job.run_at, job.id
                             limit v_take

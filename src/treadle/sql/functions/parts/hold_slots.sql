@@ -49,8 +49,8 @@ begin
             where checked.all_stay
             union all
             select
-                coalesce(array_agg(held.id), '{}'), coalesce(array_agg(held.lease), '{}'), coalesce(array_agg(held.weight), '{}'),
-                coalesce(sum(held.weight), 0), count(*)
+                coalesce(array_agg(held.id), '{}'), coalesce(array_agg(held.lease), '{}'),
+                coalesce(array_agg(held.weight), '{}'), coalesce(sum(held.weight), 0), count(*)
             from treadle.slots_in_use(holders.jobs, holders.leases, holders.weights) as held
             where not checked.all_stay
             having not checked.all_stay

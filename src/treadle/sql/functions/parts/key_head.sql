@@ -1,5 +1,5 @@
--- The first unfinished job with this key: one that runs, else the oldest that waits for its turn, else the oldest that is
--- blocked. One step in idx_jobs_key. The planner inlines this function.
+-- The first unfinished job with this key: one that runs, else the oldest that waits for its turn, else the oldest that
+-- is blocked. One step in idx_jobs_key. The planner inlines this function.
 create or replace function treadle.key_head(p_key varchar)
 returns table (id uuid, job_type varchar, status varchar, holds smallint, attempts int, max_attempts int)
 language sql stable

@@ -1,5 +1,5 @@
--- The lanes for display, and where to start to count the jobs of each. If there are more than p_limit, those that were used
--- last: to find the deepest, all would have to be counted. The planner inlines this function.
+-- The lanes for display, and where to start to count the jobs of each. If there are more than p_limit, those that were
+-- used last: to find the deepest, all would have to be counted. The planner inlines this function.
 create or replace function treadle.lanes_to_display(p_safe treadle.ticks, p_limit int)
 returns table (lane treadle.lane, start timestamptz)
 language sql stable

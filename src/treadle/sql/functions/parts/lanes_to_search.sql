@@ -1,6 +1,6 @@
--- Every lane that may have jobs, once, and where to start to search it: at a floor that is safe (see safe_floor), so that
--- jobs which were committed late are found. Lanes that are dormant and have no jobs are left out: they are about to be
--- deleted. The planner inlines this function.
+-- Every lane that may have jobs, once, and where to start to search it: at a floor that is safe (see safe_floor), so
+-- that jobs which were committed late are found. Lanes that are dormant and have no jobs are left out: they are about
+-- to be deleted. The planner inlines this function.
 create or replace function treadle.lanes_to_search(p_safe treadle.ticks)
 returns table (lane treadle.lane, changed_at timestamptz, start timestamptz)
 language sql stable

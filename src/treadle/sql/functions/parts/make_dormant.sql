@@ -26,7 +26,8 @@ begin
         left join lateral treadle.lane_floor(row(known.queue, known.job_type, known.priority, known.partition)::treadle.lane) as bound
             on true
         left join lateral treadle.lane_head(
-            row(known.queue, known.job_type, known.priority, known.partition)::treadle.lane, coalesce(bound.floor, '-infinity')
+            row(known.queue, known.job_type, known.priority, known.partition)::treadle.lane,
+            coalesce(bound.floor, '-infinity')
         ) as head on true
         where known.id = any (p_ids)
           and known.dormant_xid is null

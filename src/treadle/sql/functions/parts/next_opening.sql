@@ -39,7 +39,8 @@ begin
         left join lateral treadle.lane_floor(row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane) as bound
             on true
         cross join lateral treadle.lane_head(
-            row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane, coalesce(bound.floor, '-infinity')
+            row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane,
+            coalesce(bound.floor, '-infinity')
         ) as head
         where not exists (select from treadle.pauses_of(lane.job_type, lane.queue))
     );

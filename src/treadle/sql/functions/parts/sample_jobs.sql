@@ -1,5 +1,5 @@
--- For the doctor: the first jobs of some lanes, both of those that are due and of those that are due next, and jobs that
--- are claimed. Jobs that come back again and again are among them.
+-- For the doctor: the first jobs of some lanes, both of those that are due and of those that are due next, and jobs
+-- that are claimed. Jobs that come back again and again are among them.
 create or replace function treadle.sample_jobs()
 returns table (
     id uuid, job_type varchar, status varchar, key varchar, attempts int, max_attempts int, crashes int, last_error text

@@ -37,7 +37,7 @@ begin
         v_end := date_bin(v_span, v_to, v_epoch);
         continue when v_begin >= v_end;
 
-        -- Those that a clock which was set back summed before; and old ones, unless the next longer span is not complete.
+        -- Those that were summed before the clock was set back; and old ones, if the next longer span is complete.
         delete from treadle.spans as span
         where span.step = v_steps[v_nth]
           and (

@@ -1,5 +1,5 @@
--- The limits that lanes wait for, and their keys, each with the time of one of its lanes: one step in idx_lanes_limit for
--- each, up to p_limit. Null for p_name: of all limits.
+-- The limits that lanes wait for, and their keys, each with the time of one of its lanes: one step in idx_lanes_limit
+-- for each, up to p_limit. Null for p_name: of all limits.
 create or replace function treadle.waiting_limits(p_name varchar, p_limit int)
 returns table (name varchar, key varchar, changed_at timestamptz)
 language sql stable

@@ -1,5 +1,5 @@
--- One page of a list of jobs: those that match, and with "last" where the search stopped. The cost does not grow
--- with the table.
+-- One page of a list of jobs: those that match, and with "last" where the search stopped. The cost does not grow with
+-- the table.
 --
 -- The status determines which index is read, and so the order:
 --
@@ -11,18 +11,19 @@
 --   any of the last five, with a key  idx_jobs_key: running, next to run, blocked; of each the oldest first
 --   none                              the primary key: the newest first, because ids are ordered by time
 --
--- p_since (inclusive) and p_until select finished jobs by finished_at, and the others by the time in their id. p_search is
--- a text in the payload or in the error, or at least 8 first or last digits of an id. p_path and p_value select by a value
--- in the payload; without p_value, a value must exist. p_also has further conditions, as has_values() reads them, of which
--- all must hold; p_path is needed with it. If a role may not read payloads, or p_payloads is false, the payload is not
--- searched, and p_path is refused. If has_payload_index() finds an index for one of the paths, the order is the newest
--- first, whatever the status.
+-- p_since (inclusive) and p_until select finished jobs by finished_at, and the others by the time in their id. p_search
+-- is a text in the payload or in the error, or at least 8 first or last digits of an id. p_path and p_value select by a
+-- value in the payload; without p_value, a value must exist. p_also has further conditions, as has_values() reads them,
+-- of which all must hold; p_path is needed with it. If a role may not read payloads, or p_payloads is false, the
+-- payload is not searched, and p_path is refused. If has_payload_index() finds an index for one of the paths, the order
+-- is the newest first, whatever the status.
 --
 -- The page starts after the place in that order that p_rank, p_at and p_id give. The other filters are applied to the
--- next p_look jobs, or to fewer if those take longer than p_patience. Returns the jobs that match, one more than p_limit if
--- there are more. A row with `last` is where the search stopped; it need not match.
+-- next p_look jobs, or to fewer if those take longer than p_patience. Returns the jobs that match, one more than
+-- p_limit if there are more. A row with `last` is where the search stopped; it need not match.
 --
--- The settings fix the plan: with statistics of the day before, PostgreSQL 15 would sort a million jobs that failed since.
+-- The settings fix the plan: with statistics of the day before, PostgreSQL 15 would sort a million jobs that failed
+-- since.
 create or replace function treadle.find_jobs(
     p_status varchar default null,
     p_job_type varchar default null,
@@ -161,8 +162,8 @@ begin
             row_number() over () as nth
         from (
             select
-                job.id, job.status, job.holds, job.run_at, job.job_type, job.queue, job.worker_id, job.key, job.priority,
-                job.claimed_at, job.finished_at, job.last_error
+                job.id, job.status, job.holds, job.run_at, job.job_type, job.queue, job.worker_id, job.key,
+                job.priority, job.claimed_at, job.finished_at, job.last_error
             from treadle.jobs as job
             where jsonb_hash_extended(job.data #> p_path, 0) = jsonb_hash_extended(p_value, 0)
               and job.data #> p_path is not null
@@ -258,9 +259,9 @@ begin
                     where p_status in ('pending', 'later', 'blocked', 'claimed', 'running')
                       and job.key = p_key
                       and job.status in ('pending', 'claimed', 'running')
-                      and treadle.key_rank(job.status, job.holds) >= case when p_status in ('claimed', 'running') then 0 else 1 end
                       and treadle.key_rank(job.status, job.holds)
-                            <= case when p_status in ('claimed', 'running') then 0 when p_status = 'blocked' then 2 else 1 end
+                            between case when p_status in ('claimed', 'running') then 0 else 1 end
+                            and case p_status when 'claimed' then 0 when 'running' then 0 when 'blocked' then 2 else 1 end
                       and (p_id is null or (treadle.key_rank(job.status, job.holds), job.id) > (p_rank, p_id))
                     order by job.key, treadle.key_rank(job.status, job.holds), job.id
                     limit p_look

@@ -66,7 +66,7 @@ begin
                 null;
             end;
         end if;
-        -- Several without waiting, and without an exception block: each would take a transaction id, and there may be millions.
+        -- Several, of which there may be millions, without an exception block: each would take a transaction id.
         select job.status, job.job_type, job.queue, job.priority, job.run_at, job.flags
         into v_job
         from treadle.jobs as job
