@@ -146,8 +146,6 @@ COMMENT ON COLUMN treadle.schedules.jitter IS 'The job is due up to this much la
 
 COMMENT ON COLUMN treadle.schedules.next_at IS 'The next time; null until a worker has computed it, infinity if there is none.';
 
-COMMENT ON COLUMN treadle.schedules.last_at IS 'The last time for which a job was enqueued.';
-
 COMMENT ON COLUMN treadle.schedules.error IS 'Why the last try to compute or enqueue failed.';
 
 COMMENT ON COLUMN treadle.schedules.retry_at IS 'When to try again after an error.';
@@ -342,8 +340,6 @@ ALTER TABLE ONLY treadle.ticks ALTER COLUMN set_back_seen SET STATISTICS 0;
 ALTER TABLE ONLY treadle.ticks ALTER COLUMN set_back_until SET STATISTICS 0;
 
 COMMENT ON TABLE treadle.ticks IS 'The last ticks: the transactions that ran at each of them may still commit jobs below a floor.';
-
-COMMENT ON COLUMN treadle.ticks.xid IS 'The transaction id of the tick.';
 
 COMMENT ON COLUMN treadle.ticks.next_xid IS 'Transactions with this id or a higher one may have started after the tick.';
 
@@ -666,10 +662,6 @@ ALTER TABLE ONLY treadle.pauses ALTER COLUMN reason SET STATISTICS 0;
 
 COMMENT ON TABLE treadle.pauses IS 'What is not claimed for now: a job type, a queue, a job type in a queue, or (both empty) everything.';
 
-COMMENT ON COLUMN treadle.pauses.job_type IS 'Empty: every type.';
-
-COMMENT ON COLUMN treadle.pauses.queue IS 'Empty: every queue.';
-
 COMMENT ON FUNCTION treadle.pauses_of(p_job_type character varying, p_queue character varying) IS 'The pauses that keep jobs of this type in this queue from being claimed. The planner inlines this function.';
 
 COMMENT ON FUNCTION treadle.prepare_job() IS 'Trigger: sets run_at of a job inserted without one, blocks a job behind an earlier one with its key, and sets finished_at. The partition must be valid: a tick or a claim that read another one would fail. (That of a lane is checked, too, but a session can pretend that the lane is listed.)';
@@ -743,8 +735,6 @@ COMMENT ON COLUMN treadle.workflows.is_open IS 'It does not end, even if all of 
 COMMENT ON COLUMN treadle.workflows.plan IS 'Which jobs are added when it begins: one for each element of a list, or those that undo others. Null: none, or they were added.';
 
 COMMENT ON COLUMN treadle.workflows.has_plan IS 'For roles that may not read the plan, which contains payloads.';
-
-COMMENT ON COLUMN treadle.workflows.jobs IS 'How many jobs it has.';
 
 COMMENT ON COLUMN treadle.workflows.completed IS 'How many have completed, or were not needed.';
 
@@ -916,10 +906,6 @@ CREATE TABLE treadle.dependencies (
 WITH (autovacuum_vacuum_threshold='5000', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_cost_delay='0');
 
 COMMENT ON TABLE treadle.dependencies IS 'Which jobs wait for which others (using(after=…)). Kept until the job that waits is deleted.';
-
-COMMENT ON COLUMN treadle.dependencies.job_id IS 'The job that waits.';
-
-COMMENT ON COLUMN treadle.dependencies.after_id IS 'The job that it waits for.';
 
 COMMENT ON COLUMN treadle.dependencies.needs IS 'What that job has to be: completed; ended, then it may also have failed, or was cancelled or deleted; failed, then it must not have completed; or a member, then the job that waits is a workflow, and fails if this one does not complete.';
 
@@ -1308,8 +1294,6 @@ ALTER TABLE ONLY treadle.limit_holders ALTER COLUMN closed_until SET STATISTICS 
 
 COMMENT ON TABLE treadle.limit_holders IS 'Which jobs use a limit. Only the newest row counts, and of its jobs only those that are still claimed or running under that lease.';
 
-COMMENT ON COLUMN treadle.limit_holders.weight IS 'The sum of the weights.';
-
 COMMENT ON COLUMN treadle.limit_holders.found IS 'How many of the jobs still used the limit when that was last checked.';
 
 COMMENT ON COLUMN treadle.limit_holders.full_at IS 'Of a rate: when all of its burst can be used again.';
@@ -1411,8 +1395,6 @@ COMMENT ON COLUMN treadle.limits.kind IS 'concurrency: how many run at once; rat
 COMMENT ON COLUMN treadle.limits.per IS 'Each value of this part of the partition has the limit for itself. Empty: all jobs have it together.';
 
 COMMENT ON COLUMN treadle.limits.amount IS 'How many at once, per period, or waiting. 0: none. Null: not limited.';
-
-COMMENT ON COLUMN treadle.limits.period IS 'Of a rate.';
 
 COMMENT ON COLUMN treadle.limits.burst IS 'Of a rate: how many may start at once after a quiet time. 1: evenly spaced. Null: the amount.';
 
@@ -1694,8 +1676,6 @@ COMMENT ON TABLE treadle.unique_periods IS 'For unique keys with a limit per per
 
 COMMENT ON COLUMN treadle.unique_periods.job_id IS 'The last job that was enqueued in this place.';
 
-COMMENT ON COLUMN treadle.unique_periods.taken_at IS 'When it was enqueued.';
-
 COMMENT ON COLUMN treadle.unique_periods.ends_at IS 'When this row is no longer needed.';
 
 CREATE TABLE treadle.unlisted_jobs (
@@ -1848,8 +1828,6 @@ COMMENT ON COLUMN treadle.workers.stuck_stack IS 'Where its event loop is blocke
 COMMENT ON COLUMN treadle.workers.stopped_children IS 'Its child processes that were stopped, by a signal or a debugger, with the job that each one runs, and those that have been starting for long. Null: none. See report_stopped_children().';
 
 COMMENT ON COLUMN treadle.workers.lost_at IS 'When the worker was declared lost. Its row is kept for a day, so that a claim of it that arrives late is found.';
-
-COMMENT ON COLUMN treadle.workers.lost_because IS 'Why it was declared lost.';
 
 COMMENT ON COLUMN treadle.workers.jobs_given_back IS 'How many of its jobs were pending again when it was lost.';
 

@@ -172,7 +172,6 @@ create table treadle.unique_periods (
 
 comment on table treadle.unique_periods is 'For unique keys with a limit per period: one row for each job that may be enqueued per period.';
 comment on column treadle.unique_periods.job_id is 'The last job that was enqueued in this place.';
-comment on column treadle.unique_periods.taken_at is 'When it was enqueued.';
 comment on column treadle.unique_periods.ends_at is 'When this row is no longer needed.';
 
 -- Serves prune_unique_periods.
@@ -430,7 +429,6 @@ create table treadle.ticks (
 ) with (autovacuum_vacuum_threshold = 50);
 
 comment on table treadle.ticks is 'The last ticks: the transactions that ran at each of them may still commit jobs below a floor.';
-comment on column treadle.ticks.xid is 'The transaction id of the tick.';
 comment on column treadle.ticks.next_xid is 'Transactions with this id or a higher one may have started after the tick.';
 comment on column treadle.ticks.running is 'The older transactions that were running.';
 comment on column treadle.ticks.look_after is 'When a tick may next read the claimed jobs.';
@@ -506,7 +504,6 @@ comment on column treadle.workers.stuck_job is 'The job that blocks its event lo
 comment on column treadle.workers.stuck_stack is 'Where its event loop is blocked, if it is known.';
 comment on column treadle.workers.stopped_children is 'Its child processes that were stopped, by a signal or a debugger, with the job that each one runs, and those that have been starting for long. Null: none. See report_stopped_children().';
 comment on column treadle.workers.lost_at is 'When the worker was declared lost. Its row is kept for a day, so that a claim of it that arrives late is found.';
-comment on column treadle.workers.lost_because is 'Why it was declared lost.';
 comment on column treadle.workers.jobs_given_back is 'How many of its jobs were pending again when it was lost.';
 comment on column treadle.workers.jobs_failed is 'How many of its jobs ended when it was lost, because they have crashed too often or have no attempts left.';
 
@@ -602,7 +599,6 @@ comment on table treadle.limits is 'How many jobs may run at once, start per per
 comment on column treadle.limits.kind is 'concurrency: how many run at once; rate: how many start per period; pending: how many may wait.';
 comment on column treadle.limits.per is 'Each value of this part of the partition has the limit for itself. Empty: all jobs have it together.';
 comment on column treadle.limits.amount is 'How many at once, per period, or waiting. 0: none. Null: not limited.';
-comment on column treadle.limits.period is 'Of a rate.';
 comment on column treadle.limits.burst is 'Of a rate: how many may start at once after a quiet time. 1: evenly spaced. Null: the amount.';
 comment on column treadle.limits.when_full is 'Of the kind pending: what happens when it is reached: refuse the new jobs, or drop (cancel) the oldest.';
 comment on column treadle.limits.declared is 'Kind, amount, seconds, burst and when_full as the code declares them. Null: not declared in code.';
@@ -651,7 +647,6 @@ create table treadle.limit_holders (
 ) with (autovacuum_vacuum_threshold = 1000);
 
 comment on table treadle.limit_holders is 'Which jobs use a limit. Only the newest row counts, and of its jobs only those that are still claimed or running under that lease.';
-comment on column treadle.limit_holders.weight is 'The sum of the weights.';
 comment on column treadle.limit_holders.found is 'How many of the jobs still used the limit when that was last checked.';
 comment on column treadle.limit_holders.full_at is 'Of a rate: when all of its burst can be used again.';
 comment on column treadle.limit_holders.closed_until is 'A job was told to wait until then.';
@@ -762,8 +757,6 @@ create table treadle.dependencies (
 ) with (autovacuum_vacuum_threshold = 5000);
 
 comment on table treadle.dependencies is 'Which jobs wait for which others (using(after=…)). Kept until the job that waits is deleted.';
-comment on column treadle.dependencies.job_id is 'The job that waits.';
-comment on column treadle.dependencies.after_id is 'The job that it waits for.';
 comment on column treadle.dependencies.needs is 'What that job has to be: completed; ended, then it may also have failed, or was cancelled or deleted; failed, then it must not have completed; or a member, then the job that waits is a workflow, and fails if this one does not complete.';
 comment on column treadle.dependencies.watched is 'The end of that job is, or was, noticed. Of all jobs that a job waits for, one is watched at a time.';
 comment on column treadle.dependencies.stopped is 'This one did not complete, and so the job was cancelled, or the workflow fails. If this one is retried, the other waits again.';
@@ -831,7 +824,6 @@ comment on column treadle.workflows.id is 'The job that is the workflow.';
 comment on column treadle.workflows.is_open is 'It does not end, even if all of its jobs have ended: more are to be added.';
 comment on column treadle.workflows.plan is 'Which jobs are added when it begins: one for each element of a list, or those that undo others. Null: none, or they were added.';
 comment on column treadle.workflows.has_plan is 'For roles that may not read the plan, which contains payloads.';
-comment on column treadle.workflows.jobs is 'How many jobs it has.';
 comment on column treadle.workflows.completed is 'How many have completed, or were not needed.';
 comment on column treadle.workflows.cancelled is 'How many were cancelled, or deleted before they ended.';
 comment on column treadle.workflows.work is 'The efforts of its jobs, for its progress.';
@@ -918,7 +910,6 @@ comment on column treadle.schedules.missed is 'What is enqueued after nobody cou
 comment on column treadle.schedules.overlap is 'What happens while the job of the time before has not finished: allow, skip, or wait (one after the other).';
 comment on column treadle.schedules.jitter is 'The job is due up to this much later, at random.';
 comment on column treadle.schedules.next_at is 'The next time; null until a worker has computed it, infinity if there is none.';
-comment on column treadle.schedules.last_at is 'The last time for which a job was enqueued.';
 comment on column treadle.schedules.error is 'Why the last try to compute or enqueue failed.';
 comment on column treadle.schedules.retry_at is 'When to try again after an error.';
 comment on column treadle.schedules.digest is 'Of the declaration in code that is in force; null: added at run time.';
@@ -960,8 +951,6 @@ create table treadle.pauses (
 );
 
 comment on table treadle.pauses is 'What is not claimed for now: a job type, a queue, a job type in a queue, or (both empty) everything.';
-comment on column treadle.pauses.job_type is 'Empty: every type.';
-comment on column treadle.pauses.queue is 'Empty: every queue.';
 
 create table treadle.audit (
     id       bigint generated always as identity primary key,

@@ -1,6 +1,6 @@
--- The first job of each lane that has been due for some time and lies where no claim looks: in a lane that is not listed, or that is
--- dormant, or below its floor. Jobs that an open transaction has locked do not count: ticks look for them when it ends. Goes through the
--- lanes of idx_jobs_claimable, as a tick does, for a second at most.
+-- The first job of each lane that has been due for some time and lies where no claim looks: in a lane that is not
+-- listed, or that is dormant, or below its floor. Not jobs that an open transaction has locked: ticks look for them
+-- when it ends. Goes through the lanes of idx_jobs_claimable, as a tick does, for a second at most.
 with recursive locker as materialized (
     select coalesce(array_agg(lock.transactionid), '{}') as xids
     from pg_locks as lock

@@ -1,6 +1,5 @@
 -- Of each lane whose first job has been due for some time, the first job that a worker could claim now: not paused, the
--- head of its key, not locked by an open transaction, and not in a lane that waits for a limit. The lanes that have
--- waited longest come first.
+-- head of its key, not locked by an open transaction, and not in a lane that waits for a limit. The longest first.
 with known as materialized (
     select known.lane, known.start
     from treadle.safe_tick(pg_current_snapshot()) as safe

@@ -1,6 +1,6 @@
 -- Limits that have room although lanes with due jobs have waited for them for some time. Ticks open such lanes within
--- seconds. With the version of its holders, which changes when a job is claimed under the limit, and the number of lanes,
--- which falls while ticks open them.
+-- seconds. The version of its holders changes when a job is claimed under the limit, the number of lanes falls while
+-- ticks open them.
 with old as materialized (
     select listed.name, listed.key
     from treadle.waiting_limits(null, 1000) as listed

@@ -1,8 +1,8 @@
 -- Jobs that were written or deleted while triggers were off (session_replication_role = replica, logical replication,
 -- alter table … disable trigger), and that nothing mends by itself: ended without finished_at; blocked behind a key of
 -- which no job is left that would unblock it; waiting for a job that has ended; a workflow whose counts are not those
--- of its jobs. Of the last three kinds, those among the oldest blocked jobs; of workflows, at most 100 with at most
--- 1,000 jobs each, 10,000 jobs in all.
+-- of its jobs. Of the last three kinds, those among the oldest blocked jobs; of workflows, at most 100, with 10,000
+-- jobs in all.
 with blocked as materialized (
     select job.id, job.job_type, job.key, job.holds
     from treadle.jobs as job

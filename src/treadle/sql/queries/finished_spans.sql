@@ -1,8 +1,8 @@
 -- What finished since the beginning of the window, by type, queue and time: this text is put in front of
 -- get_throughput.sql and others, with the clause for the type and the queue in place of the comments. Spans that are
--- not complete yet are read as shorter ones, and at last as minutes: see sum_minutes(). Each moment is read once. The
--- beginning of the window is an expression, not a subquery: the planner estimates its rows. It is not from
--- clock_timestamp(), which is volatile, so that no index could be used.
+-- not complete yet are read as shorter ones, and at last as minutes: see sum_minutes(). The beginning of the window is
+-- an expression, not a subquery: the planner estimates its rows. clock_timestamp() is volatile, so no index could be
+-- used for it.
 with bounds as materialized (
     select
         clock_timestamp() as now,
