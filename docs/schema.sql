@@ -489,15 +489,6 @@ COMMENT ON FUNCTION treadle.id_digits(p_search text) IS 'The digits of a search 
 
 COMMENT ON FUNCTION treadle.insert_jobs(p_job treadle.jobs, p_data text[], p_keys character varying[], p_partitions character varying[], p_nths integer[], p_unique character varying[]) IS 'Inserts jobs, all but those of enqueue(). p_job has what they have in common; p_nths says which elements of p_data are meant, and p_unique has a unique key for each of them. Without unique keys, returns the ids in the order of the list. Jobs whose unique key another job has are left out; if that one is just being added, this waits for its transaction.';
 
-CREATE SEQUENCE treadle.awaited
-    START WITH 0
-    INCREMENT BY 1
-    MINVALUE 0
-    NO MAXVALUE
-    CACHE 1;
-
-COMMENT ON FUNCTION treadle.is_awaited() IS 'Whether a session waits for jobs to finish: see request_notifications(). The planner inlines this function. It reads the sequence without a query: every end of a job asks.';
-
 COMMENT ON FUNCTION treadle.is_blocked_by_key(p_holds smallint) IS 'Whether a job waits for an earlier job with the same key.';
 
 COMMENT ON FUNCTION treadle.is_child_free_elsewhere(p_worker_id character varying, p_job_types character varying[], p_queues character varying[]) IS 'Whether another live worker that serves one of these job types and queues has a free child process: for a worker that has claimed jobs that must run in one (decision 25), and has none. It offers them to the others only then.';
@@ -514,18 +505,11 @@ COMMENT ON FUNCTION treadle.is_muted(p_muted_at timestamp with time zone, p_mute
 
 COMMENT ON FUNCTION treadle.is_read_committed() IS 'Whether the transaction is READ COMMITTED: only then does each of its statements see what other transactions have just committed.';
 
+COMMENT ON FUNCTION treadle.is_requested(p_until regclass) IS 'Whether a session waits for jobs to finish ("treadle".awaited), or watches their events and progress ("treadle".watched): see request_notifications(). The planner inlines this function. It reads the sequence without a query: every end of a job and every report of a worker asks.';
+
 COMMENT ON FUNCTION treadle.is_satisfied(p_needs character varying, p_outcome character varying) IS 'Whether a job that has ended like this is what another one waits for. p_outcome as outcome_of() returns it; null for a job that was deleted.';
 
 COMMENT ON FUNCTION treadle.is_waiting(p_status character varying, p_holds smallint) IS 'Whether a job waits for other jobs.';
-
-CREATE SEQUENCE treadle.watched
-    START WITH 0
-    INCREMENT BY 1
-    MINVALUE 0
-    NO MAXVALUE
-    CACHE 1;
-
-COMMENT ON FUNCTION treadle.is_watched() IS 'Whether a session watches events and progress of jobs: see request_notifications(). The planner inlines this function. It reads the sequence without a query: every report of a worker asks.';
 
 COMMENT ON FUNCTION treadle.job_ended() IS 'Trigger: when a job has ended, was given back, retried or deleted, does what follows for its limits, its workflow, jobs that wait for it and its key.';
 
@@ -869,6 +853,13 @@ ALTER TABLE treadle.audit ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     NO MAXVALUE
     CACHE 1
 );
+
+CREATE SEQUENCE treadle.awaited
+    START WITH 0
+    INCREMENT BY 1
+    MINVALUE 0
+    NO MAXVALUE
+    CACHE 1;
 
 CREATE TABLE treadle.clock_jumps (
     id bigint NOT NULL,
@@ -1746,6 +1737,13 @@ CREATE UNLOGGED TABLE treadle.wake_requests (
 );
 
 COMMENT ON TABLE treadle.wake_requests IS 'Transactions that decide at commit whether to notify workers. Always empty.';
+
+CREATE SEQUENCE treadle.watched
+    START WITH 0
+    INCREMENT BY 1
+    MINVALUE 0
+    NO MAXVALUE
+    CACHE 1;
 
 CREATE TABLE treadle.worker_concurrency (
     worker_id character varying(100) NOT NULL,

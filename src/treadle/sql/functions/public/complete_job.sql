@@ -27,7 +27,7 @@ begin
     if not found then
         return false;
     end if;
-    if treadle.is_awaited() then
+    if treadle.is_requested('treadle.awaited') then
         perform treadle.announce(array[p_id]);
     end if;
     return true;
