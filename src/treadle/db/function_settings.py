@@ -1,4 +1,5 @@
-"""What the files of functions leave out: their comments in the database, who may call them, and their settings.
+"""What the files of functions leave out: their comments in the database, who may call them, their settings, and that a
+constraint trigger replaces one of the same name.
 
 The first paragraph of a file is the comment of its function. A function that runs with the rights of its owner may be
 called by nobody until `treadle roles` says so.
@@ -47,6 +48,8 @@ _PLAN = re.compile(r"^set treadle\.plan = (\w+)$", re.MULTILINE)
 _HAS_PLAN = re.compile(r"^set (?:treadle\.plan|enable_seqscan) = ", re.MULTILINE)
 READS_JOBS = re.compile(r"\b(?:from|join|update|lateral) treadle\.(?:jobs|lane_jobs|lane_head|key_head)\b")
 _FUNCTION = re.compile(r"^create or replace function .*?^(as \$\$)$", re.DOTALL | re.MULTILINE)
+# PostgreSQL has no "create or replace constraint trigger".
+_CONSTRAINT_TRIGGER = re.compile(r"^create constraint trigger (\w+)\n\s+after [^\n]*? on (treadle\.\w+)", re.MULTILINE)
 # The first paragraph of a file, and the definition: it ends with its body, or with the expression that it returns.
 _DEFINITION = re.compile(
     r"\A(?P<comment>(?:-- [^\n]*\n)+)(?:--[^\n]*\n)*"
@@ -74,6 +77,7 @@ def function_sql(file_name: str) -> str:
         return f"{definition.removesuffix(match[1])}{plan}{PINNED}\n{match[1]}"
 
     text = _FUNCTION.sub(with_setting, _DEFINITION.sub(_with_comment, source))
+    text = _CONSTRAINT_TRIGGER.sub(r"drop trigger if exists \1 on \2;\n\n\g<0>", text)
     return _PLAN.sub(lambda match: "\n".join(f"set {setting}" for setting in PLANS[match[1]]), text)
 
 

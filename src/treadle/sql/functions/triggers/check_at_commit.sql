@@ -21,8 +21,6 @@ begin
 end
 $$;
 
-drop trigger if exists check_at_commit on treadle.dependency_requests;
-
 create constraint trigger check_at_commit
     after insert on treadle.dependency_requests
     deferrable initially deferred

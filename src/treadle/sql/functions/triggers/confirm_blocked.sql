@@ -35,8 +35,6 @@ begin
 end
 $$;
 
-drop trigger if exists confirm_blocked on treadle.jobs;
-
 create constraint trigger confirm_blocked
     after insert on treadle.jobs
     deferrable initially deferred

@@ -13,8 +13,6 @@ begin
 end
 $$;
 
-drop trigger if exists note_active_lane on treadle.lanes;
-
 create constraint trigger note_active_lane
     after insert or update on treadle.lanes
     deferrable initially deferred
@@ -22,15 +20,11 @@ create constraint trigger note_active_lane
     when (new.dormant_xid is null)
     execute function treadle.note_lane_change();
 
-drop trigger if exists note_limit on treadle.limit_targets;
-
 create constraint trigger note_limit
     after insert or delete on treadle.limit_targets
     deferrable initially deferred
     for each row
     execute function treadle.note_lane_change();
-
-drop trigger if exists note_pause on treadle.pauses;
 
 create constraint trigger note_pause
     after insert or delete on treadle.pauses

@@ -10,8 +10,6 @@ begin
 end
 $$;
 
-drop trigger if exists notify_at_commit on treadle.wake_requests;
-
 create constraint trigger notify_at_commit
     after insert on treadle.wake_requests
     deferrable initially deferred
