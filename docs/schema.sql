@@ -595,7 +595,7 @@ COMMENT ON FUNCTION treadle.next_due(p_job_types character varying[], p_queues c
 
 COMMENT ON FUNCTION treadle.next_opening(p_job_types character varying[], p_queues character varying[]) IS 'When a limit may have room for the first job that waits for it; null: no job waits for one.';
 
-COMMENT ON FUNCTION treadle.next_wake(p_job_types character varying[], p_queues character varying[]) IS 'When a dormant lane of these job types wakes. Few are read: if none of those is of these job types, it is the time of the last one, and the worker asks again then.';
+COMMENT ON FUNCTION treadle.next_wake_after(p_job_types character varying[], p_queues character varying[], p_from timestamp with time zone) IS 'When a dormant lane of these job types wakes, not before p_from. Few are read: if none of those is of these job types, it is the time of the last one, and the worker asks again then.';
 
 COMMENT ON FUNCTION treadle.next_work(p_worker_id character varying, p_job_types character varying[], p_queues character varying[], p_declared character varying[]) IS 'For a worker that sleeps (decision 53), which calls it once a minute: the seconds until there is something to do (0 or less: now); null: nothing is known. Unlike next_due(), it makes no tick and writes nothing.';
 

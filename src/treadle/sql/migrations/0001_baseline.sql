@@ -377,7 +377,7 @@ create index idx_lanes_listed on treadle.lanes (id) where dormant_xid is null or
 -- Serves the tick: lanes that became dormant while transactions ran that may not have seen it.
 create index idx_lanes_dormant on treadle.lanes (dormant_xid) where dormant_xid is not null and limit_name is null;
 
--- Serves the tick and next_wake: dormant lanes whose first job is due soon; and delete_unused_lanes: those without any.
+-- Serves the tick and next_wake_after: dormant lanes whose first job is due soon; and delete_unused_lanes: those without any.
 create index idx_lanes_wakes on treadle.lanes (wakes_at, dormant_xid) where dormant_xid is not null and limit_name is null;
 
 -- Serves claims when a limit may have room: the lanes that wait for it. And find_limits.

@@ -82,7 +82,7 @@ begin
     end if;
 
     v_found.lanes := coalesce(v_lanes, '{}');
-    v_found.next_wake := treadle.next_wake(p_job_types, p_queues);
+    v_found.next_wake := treadle.next_wake_after(p_job_types, p_queues, clock_timestamp());
     if v_keeps
         and abs(extract(epoch from clock_timestamp()) * 1000000 - v_changed) > 1000000
         and exists (

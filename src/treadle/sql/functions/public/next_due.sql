@@ -69,7 +69,7 @@ begin
     if v_known.lanes is not null then
         v_next := least(v_next, case when v_known.next_wake > clock_timestamp() then v_known.next_wake end);
     else
-        v_next := least(v_next, treadle.next_wake(p_job_types, p_queues));
+        v_next := least(v_next, treadle.next_wake_after(p_job_types, p_queues, clock_timestamp()));
     end if;
     if v_known.limited is not false then
         v_next := least(v_next, treadle.next_opening(p_job_types, p_queues));

@@ -15,7 +15,6 @@ set treadle.plan = cached_index_ranges
 as $$
 declare
     c_long constant interval := '1 year';
-    c_read constant int := 20;
     v_now constant timestamptz := clock_timestamp();
     v_safe constant treadle.ticks := treadle.safe_tick(pg_current_snapshot());
     v_next timestamptz;
@@ -69,28 +68,9 @@ begin
     where (p_queues is null or lane.queue = any (p_queues))
       and not exists (select from treadle.pauses_of(lane.job_type, lane.queue));
 
-    -- As in next_wake().
-    select least(
-        v_next,
-        coalesce(min(dormant.wakes_at) filter (where dormant.wanted), case when count(*) = c_read then max(dormant.wakes_at) end)
-    )
-    into v_next
-    from (
-        select
-            lane.wakes_at,
-            lane.job_type = any (p_job_types)
-            and (p_queues is null or lane.queue = any (p_queues))
-            and not exists (select from treadle.pauses_of(lane.job_type, lane.queue)) as wanted
-        from treadle.lanes as lane
-        where lane.dormant_xid is not null
-          and lane.limit_name is null
-          and lane.wakes_at is not null
-        order by lane.wakes_at
-        limit c_read
-    ) as dormant;
-
     v_next := least(
         v_next,
+        treadle.next_wake_after(p_job_types, p_queues, '-infinity'),
         treadle.next_opening(p_job_types, p_queues),
         (select min(entry.look_at) from treadle.expiries as entry),
         (select min(noted.look_at) from treadle.dependency_checks as noted)
