@@ -13,7 +13,6 @@ select
     extract(epoch from clock_timestamp() - waiting.since)::double precision as seconds,
     oldest.job
 from old
-cross join lateral treadle.limit_state(old.name, old.key, 1, clock_timestamp()) as state
 cross join treadle.safe_tick(pg_current_snapshot()) as safe
 cross join lateral (
     select count(*) as lanes, min(lane.changed_at) as since
@@ -41,13 +40,7 @@ cross join lateral (
     order by head.run_at
     limit 1
 ) as oldest
-left join lateral treadle.limit_room(old.name, old.key, 0, clock_timestamp()) as holders on true
+left join lateral treadle.limit_room(old.name, old.key, 1, clock_timestamp()) as holders on true
 where waiting.lanes <= 1000
-  -- As has_room().
-  and (
-        state.amount is null
-        or state.amount > 0
-        and coalesce(state.opens_at <= clock_timestamp(), true)
-        and case when state.kind = 'rate' then state.available >= 1 else state.in_use < state.amount end
-      )
+  and coalesce(holders.room > 0, true) -- as has_room()
 order by seconds desc
