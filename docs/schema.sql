@@ -57,15 +57,15 @@ COMMENT ON FUNCTION treadle.add_dependencies(p_ids uuid[], p_after jsonb) IS 'No
 
 COMMENT ON FUNCTION treadle.add_jobs(p_job_type character varying, p_data text[], p_options treadle.enqueue_options) IS 'Enqueues jobs with options, for enqueue_with_options(), which describes the options, and for workflows, whose blocks have the same options.';
 
-COMMENT ON FUNCTION treadle.add_members(p_ids uuid[], p_workflow jsonb) IS 'Makes new jobs part of a workflow. p_workflow is an object such as {"id": "…", "steps": ["fetch", null], "places": [0, 1], "efforts": [1, 5]}, where the lists have an element for each job, or are missing: what the workflow calls them; the places of their results in that of the workflow, null for none, -1 for the whole; and how much of the work of the workflow they are.';
+COMMENT ON FUNCTION treadle.add_members(p_ids uuid[], p_workflow jsonb) IS 'Makes new jobs part of a workflow. p_workflow is an object such as {"id": "…", "steps": ["fetch", null], "places": [0, 1], "efforts": [1, 5]}, where the lists have an element for each job, or are missing: what the workflow calls them; the places of their results in its own, null for none, -1 for the whole; and how much of its work they are.';
 
 COMMENT ON FUNCTION treadle.add_workflow(p_id uuid, p_data jsonb, p_returns boolean, p_open boolean, p_deadline double precision, p_plan jsonb, p_after jsonb, p_part jsonb) IS 'Adds the job that a workflow is. Its row in workflows exists.';
 
-COMMENT ON FUNCTION treadle.admit_jobs(p_now timestamp with time zone, p_places tid[], p_names character varying[], p_keys character varying[], p_room integer[], p_weighted boolean, p_fair boolean) IS 'Those of the jobs at p_places that fit into the room of their limits.';
+COMMENT ON FUNCTION treadle.admit_jobs(p_now timestamp with time zone, p_places tid[], p_names character varying[], p_keys character varying[], p_room integer[], p_weighted boolean, p_fair boolean) IS 'Of the jobs that claim_lanes() has locked, those that fit into the room of their limits, in the order of their time; if the lanes take turns, in a random order that keeps their shares and the order within each. If one does not fit, those behind it in its lane wait, too. A job that weighs more than its limit allows in all fits when nothing else uses the limit.';
 
 COMMENT ON FUNCTION treadle.advance_waiting(p_limit integer) IS 'Decides about jobs that wait for others, as far as that could not be decided at commit. A part of claims and ticks; several may do this at the same time.';
 
-COMMENT ON FUNCTION treadle.aged_lanes(p_job_types character varying[], p_queues character varying[], p_before timestamp with time zone, p_lanes treadle.lane_range[]) IS 'The lanes of the priority whose first job has waited longest, if that was due before p_before.';
+COMMENT ON FUNCTION treadle.aged_lanes(p_job_types character varying[], p_queues character varying[], p_before timestamp with time zone, p_lanes treadle.lane_range[]) IS 'The lanes of the priority whose first job has waited longest, if that was due before p_before: see Treadle(aging=…). Of p_lanes; or if there are too many, of some of each of the lowest priorities of each job type, beginning at a random one.';
 
 COMMENT ON FUNCTION treadle.announce(p_ids uuid[], p_kind text) IS 'Sends the ids of jobs to the sessions that wait for the jobs to finish (ends), or that watch their events and progress (news). Nothing is sent unless a session has requested it: see request_notifications().';
 
@@ -145,8 +145,6 @@ COMMENT ON COLUMN treadle.schedules.overlap IS 'What happens while the job of th
 COMMENT ON COLUMN treadle.schedules.jitter IS 'The job is due up to this much later, at random.';
 
 COMMENT ON COLUMN treadle.schedules.next_at IS 'The next time; null until a worker has computed it, infinity if there is none.';
-
-COMMENT ON COLUMN treadle.schedules.last_at IS 'The last time for which a job was enqueued.';
 
 COMMENT ON COLUMN treadle.schedules.error IS 'Why the last try to compute or enqueue failed.';
 
@@ -249,13 +247,13 @@ COMMENT ON COLUMN treadle.jobs.headers IS 'Named strings that are stored with th
 
 COMMENT ON FUNCTION treadle.change_unique_jobs(p_job treadle.jobs, p_data text[], p_partitions character varying[], p_options treadle.enqueue_options, p_nths integer[], p_unique character varying[], p_ids uuid[]) IS 'Changes pending jobs as on_conflict says, for enqueue_unless_exists(), which has locked them. p_nths and p_unique say which element of p_data belongs to which unique key.';
 
-COMMENT ON FUNCTION treadle.channel(p_kind text) IS 'The name of the channel to LISTEN to: "work" (jobs to claim, or to stop), "ends" (the ids of jobs that finished) or "news" (the ids of jobs with new events or progress).';
+COMMENT ON FUNCTION treadle.channel(p_kind text) IS 'The name of the channel to LISTEN to: "work" (jobs to claim, or to stop), "ends" (the ids of jobs that finished) or "news" (the ids of jobs with new events or progress). Channels belong to the database, not to a schema. A number stands for the schema: its name may be too long.';
 
-COMMENT ON FUNCTION treadle.check_at_commit() IS 'Trigger: at commit, decides what an end, a retry or an enqueue means for jobs that wait for others.';
+COMMENT ON FUNCTION treadle.check_at_commit() IS 'Trigger: at commit, decides what an end, a retry or an enqueue means for jobs that wait for others. At commit, because the rows that are locked here must not stay locked for long: workers that end those jobs would have to wait.';
 
 COMMENT ON FUNCTION treadle.check_ended(p_id uuid, p_past uuid, p_limit integer) IS 'Decides what the end or the retry of a job means for those that wait for it: for p_limit of them, those after p_past. Returns the last of these; null if that is all. Rows that somebody else has locked are noted for later.';
 
-COMMENT ON FUNCTION treadle.check_identity() IS 'Trigger: guards the key and the partition of a job.';
+COMMENT ON FUNCTION treadle.check_identity() IS 'Trigger: before the key or the partition of a job is changed. The key of an unfinished job cannot change: other jobs may be blocked behind it. A partition is a JSON object, as the lane of the job demands: without it, the job could not be given back.';
 
 COMMENT ON FUNCTION treadle.check_job(p_max_attempts integer, p_headers jsonb) IS 'Raises an exception if a job cannot have these options.';
 
@@ -265,17 +263,17 @@ COMMENT ON FUNCTION treadle.check_results(p_after jsonb) IS 'Refuses jobs that t
 
 COMMENT ON FUNCTION treadle.check_waiting(p_ids uuid[], p_past uuid) IS 'Decides what these jobs wait for. Returns those whose rows somebody else has locked: whoever did that may let them run, or cancel them.';
 
-COMMENT ON FUNCTION treadle.claim_in_turns(p_worker_id character varying, p_job_types character varying[], p_wanted integer, p_queues character varying[]) IS 'Claims up to p_wanted due jobs of lanes that are limited, fair, aged or many, and returns their ids.';
+COMMENT ON FUNCTION treadle.claim_in_turns(p_worker_id character varying, p_job_types character varying[], p_wanted integer, p_queues character varying[]) IS 'The claim of lanes that are limited, fair or aged, or too many to be read at once; also of whatever an ordinary claim (claim_jobs) may have missed. Returns the ids of the jobs.';
 
-COMMENT ON FUNCTION treadle.claim_job_batch(p_worker_id character varying, p_job_types character varying[], p_batch_size integer) IS 'Claims up to p_batch_size pending jobs of the given types, highest priority first, then oldest: select * from "treadle".claim_job_batch(''worker-1'', ''{welcome}'').';
+COMMENT ON FUNCTION treadle.claim_job_batch(p_worker_id character varying, p_job_types character varying[], p_batch_size integer) IS 'Claims up to p_batch_size pending jobs of the given types, highest priority first, then oldest: select * from "treadle".claim_job_batch(''worker-1'', ''{welcome}''). This is claim_jobs() as the specification has it.';
 
-COMMENT ON FUNCTION treadle.claim_jobs(p_worker_id character varying, p_job_types character varying[], p_batch_size integer, p_queues character varying[], p_known treadle.known_lanes) IS 'Claims up to p_batch_size due jobs of the given types (in the given queues, or in all), highest priority first, then oldest.';
+COMMENT ON FUNCTION treadle.claim_jobs(p_worker_id character varying, p_job_types character varying[], p_batch_size integer, p_queues character varying[], p_known treadle.known_lanes) IS 'Claims up to p_batch_size due jobs of these types (in these queues, or in all): of the highest priority first, then the oldest. Lanes with limits, fairness or aging are left to claim_in_turns().';
 
-COMMENT ON FUNCTION treadle.claim_lanes(p_worker_id character varying, p_now timestamp with time zone, p_running xid[], p_wanted integer, p_lanes treadle.lane_range[], p_limited boolean, p_fair character varying[], p_due timestamp with time zone, p_wait boolean) IS 'Claims up to p_wanted due jobs from these lanes, the oldest first, and returns their ids.';
+COMMENT ON FUNCTION treadle.claim_lanes(p_worker_id character varying, p_now timestamp with time zone, p_running xid[], p_wanted integer, p_lanes treadle.lane_range[], p_limited boolean, p_fair character varying[], p_due timestamp with time zone, p_wait boolean) IS 'Claims jobs from lanes of one priority that may be limited, fair or aged, and returns their ids. A part of claim_in_turns(), whose settings fix the plans. The steps are those of claim_jobs(): choose, lock, mark; under limits, the room is asked for before the rows are locked (lock_limits), and what does not fit stays (admit_jobs).';
 
-COMMENT ON FUNCTION treadle.claim_work(p_worker_id character varying, p_job_types character varying[], p_batch_size integer, p_queues character varying[], p_listen boolean, p_answered bigint) IS 'claim_jobs() with the columns that a worker needs, and next_due() if it may be the last claim for now.';
+COMMENT ON FUNCTION treadle.claim_work(p_worker_id character varying, p_job_types character varying[], p_batch_size integer, p_queues character varying[], p_listen boolean, p_answered bigint) IS 'claim_jobs() for workers, with only the columns that they need. If p_listen and it finds fewer jobs than it may claim, the last row has only the column due: what next_due() returns then.';
 
-COMMENT ON FUNCTION treadle.clock_and_losses(OUT clock bigint, OUT jumps bigint, OUT losses boolean, OUT next_loss double precision) IS 'The clock in microseconds, its last jump that was noted, whether recover_lost_workers() would find something to do, and in how many seconds the next lease runs out.';
+COMMENT ON FUNCTION treadle.clock_and_losses(OUT clock bigint, OUT jumps bigint, OUT losses boolean, OUT next_loss double precision) IS 'The clock in microseconds, its last jump that was noted, whether recover_lost_workers() would find something to do, and in how many seconds the next lease runs out. For workers: one statement for all questions.';
 
 COMMENT ON FUNCTION treadle.clock_before(p_age interval, p_now timestamp with time zone) IS 'The time that the clock showed p_age before p_now, jumps of the clock taken into account. If it was set forward by a day an hour ago, then what was written two hours ago is 26 hours old by the clock: without this, leases would have run out, and jobs would be pruned too early.';
 
@@ -293,25 +291,25 @@ COMMENT ON FUNCTION treadle.count_by_bucket(p_seconds double precision[]) IS 'A 
 
 COMMENT ON FUNCTION treadle.count_depths(p_limit integer, p_time interval, p_keep interval) IS 'Counts the jobs of lanes, and of finished statuses, that are too many to be counted whenever somebody looks: see find_depths.sql, count_statuses.sql and, for how, count_segments.sql. Also keeps for each minute how many jobs waited, by queue and type. Returns in how many seconds it is due again.';
 
-COMMENT ON FUNCTION treadle.count_lanes(p_lanes treadle.lane[], p_starts timestamp with time zone[], p_known bigint[], p_budget integer, OUT depths bigint[], OUT counted_to integer[]) IS 'Counts the jobs of lanes within a budget, which is shared by the lanes that need it.';
+COMMENT ON FUNCTION treadle.count_lanes(p_lanes treadle.lane[], p_starts timestamp with time zone[], p_known bigint[], p_budget integer, OUT depths bigint[], OUT counted_to integer[]) IS 'Counts the jobs of lanes along idx_jobs_claimable, from p_starts on. p_budget is shared by those that need it: first every lane is counted up to an equal share, then the rest is divided among the lanes that have more, and once again. So a lane with 7,000 jobs among 60 short ones is counted completely. Each round reads at most p_budget entries, or 100 per lane.';
 
 COMMENT ON FUNCTION treadle.count_minutes(p_lag interval, p_limit integer, p_keep interval) IS 'Counts the jobs that finished since the last call, per minute and in total, for charts and metrics. Workers call it every few seconds. Returns how many rows of minutes changed.';
 
 COMMENT ON FUNCTION treadle.count_outcomes(p_id uuid, p_limit integer) IS 'How the jobs of a workflow have ended, up to p_limit of them, by their own rows. The planner inlines this function.';
 
-COMMENT ON FUNCTION treadle.count_pending(p_name character varying, p_per character varying, p_key character varying, p_most integer) IS 'How many of the jobs that a limit is for, or of one value of its "per", wait; counted up to p_most. From the floors of the lanes, as in find_lanes.sql, so that entries of jobs that were claimed are not read again. Of jobs that wait for an earlier one of their key, at most c_blocked are looked at.';
+COMMENT ON FUNCTION treadle.count_pending(p_name character varying, p_per character varying, p_key character varying, p_most integer) IS 'How many of the jobs that a limit is for, or of one value of its "per", wait; counted up to p_most, from the floors of the lanes. Of jobs that wait for an earlier one of their key, at most c_blocked are looked at.';
 
 COMMENT ON FUNCTION treadle.count_segments(p_status character varying, p_lane treadle.lane, p_start timestamp with time zone, p_now timestamp with time zone, p_limit bigint, p_until timestamp with time zone, p_least bigint) IS 'A part of count_depths(): counts again what may have changed in one lane, or among the jobs of a finished status. Returns how many it counted.';
 
-COMMENT ON FUNCTION treadle.count_span(p_status character varying, p_lane treadle.lane, p_from timestamp with time zone, p_to timestamp with time zone, p_limit integer, OUT jobs bigint, OUT last timestamp with time zone) IS 'Counts up to p_limit jobs of a lane, or of a finished status, from p_from to before p_to: along idx_jobs_claimable if p_status is pending, else idx_jobs_finished. Jobs with the same time as the last one are counted, too, however many there are, so that the next span can begin after it.';
+COMMENT ON FUNCTION treadle.count_span(p_status character varying, p_lane treadle.lane, p_from timestamp with time zone, p_to timestamp with time zone, p_limit integer, OUT jobs bigint, OUT last timestamp with time zone) IS 'Counts up to p_limit jobs of a lane, or of a finished status, from p_from to before p_to. Jobs with the same time as the last one are counted, too, however many there are, so that the next span can begin after it.';
 
-COMMENT ON FUNCTION treadle.count_statuses(p_most integer) IS 'How many jobs there are by status, and how many are blocked: exact, or as workers counted them at counted_at. Pending jobs: see find_depths().';
+COMMENT ON FUNCTION treadle.count_statuses(p_most integer) IS 'How many jobs there are by status, and how many are blocked. Pending jobs: see find_depths().';
 
-COMMENT ON FUNCTION treadle.decide_check(p_check bigint, p_ids uuid[], p_ended boolean, p_past uuid, p_limit integer) IS 'Decides about jobs that wait for others, or that others wait for: see dependency_checks. p_check is the row there, which is deleted, or keeps what is left; null at commit, when there is no row yet: usually none is needed.';
+COMMENT ON FUNCTION treadle.decide_check(p_check bigint, p_ids uuid[], p_ended boolean, p_past uuid, p_limit integer) IS 'Decides about jobs that wait for others, or that others wait for: see dependency_checks. p_check is the row there, which is deleted, or keeps what is left; null at commit, when usually none is needed.';
 
-COMMENT ON FUNCTION treadle.declare_limits(p_limits jsonb, p_settings jsonb) IS 'Declares the limits of a worker''s code, and the fairness and aging of its job types. Workers call it when they start and every minute: p_limits are objects with name, kind, per, amount, seconds, burst, when_full, digest, job_types and queues; p_settings, objects with job_type, fair_by, weights_of, aging_seconds, aging_share and digest. As with schedules, the version of the code that was seen first later is in force, and what no worker has declared for ten minutes is removed. What an operator has changed stays, unless the code has made it another kind of limit.';
+COMMENT ON FUNCTION treadle.declare_limits(p_limits jsonb, p_settings jsonb) IS 'Declares the limits of a worker''s code, and the fairness and aging of its job types, when the worker starts and every minute: p_limits are objects with name, kind, per, amount, seconds, burst, when_full, digest, job_types and queues; p_settings, objects with job_type, fair_by, weights_of, aging_seconds, aging_share and digest. As with schedules, the version of the code that was seen first later is in force, and what no worker has declared for ten minutes is removed. What an operator has changed stays, unless the code has made it another kind of limit.';
 
-COMMENT ON FUNCTION treadle.declare_schedules(p_schedules jsonb) IS 'Declares the schedules of a worker''s code, when it starts and every minute. Returns the names of those that are in force as declared. Name and digest are enough for those that are known as declared; those that are not are left out of the result, and the worker declares them in full.';
+COMMENT ON FUNCTION treadle.declare_schedules(p_schedules jsonb) IS 'Declares the schedules of a worker''s code, when it starts and every minute. Returns the names of those that are in force as declared. Name and digest are enough for those; a worker then declares the others in full.';
 
 COMMENT ON FUNCTION treadle.delete_members(p_ids uuid[], p_limit integer) IS 'A part of prune_jobs(): deletes up to p_limit jobs of workflows that have ended, except those that have not, or that others wait for. Returns how many.';
 
@@ -328,7 +326,7 @@ CREATE TABLE treadle.ticks (
     set_back_seen xid8,
     set_back_until xid8
 )
-WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='50', autovacuum_vacuum_cost_delay='0');
+WITH (autovacuum_vacuum_threshold='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_cost_delay='0');
 ALTER TABLE ONLY treadle.ticks ALTER COLUMN xid SET STATISTICS 0;
 ALTER TABLE ONLY treadle.ticks ALTER COLUMN ticked_at SET STATISTICS 0;
 ALTER TABLE ONLY treadle.ticks ALTER COLUMN next_xid SET STATISTICS 0;
@@ -342,8 +340,6 @@ ALTER TABLE ONLY treadle.ticks ALTER COLUMN set_back_seen SET STATISTICS 0;
 ALTER TABLE ONLY treadle.ticks ALTER COLUMN set_back_until SET STATISTICS 0;
 
 COMMENT ON TABLE treadle.ticks IS 'The last ticks: the transactions that ran at each of them may still commit jobs below a floor.';
-
-COMMENT ON COLUMN treadle.ticks.xid IS 'The transaction id of the tick.';
 
 COMMENT ON COLUMN treadle.ticks.next_xid IS 'Transactions with this id or a higher one may have started after the tick.';
 
@@ -363,19 +359,17 @@ COMMENT ON COLUMN treadle.ticks.set_back_seen IS 'The last tick before that.';
 
 COMMENT ON COLUMN treadle.ticks.set_back_until IS 'Transactions with a lower id may have enqueued jobs by the clock before that.';
 
-COMMENT ON FUNCTION treadle.delete_unused_lanes(p_oldest treadle.ticks, p_limit integer) IS 'Deletes dormant lanes without jobs that no running transaction has seen active. Returns how many.';
+COMMENT ON FUNCTION treadle.delete_unused_lanes(p_oldest treadle.ticks, p_limit integer) IS 'A part of tick(): deletes dormant lanes without jobs that no running transaction has seen active, and returns how many. p_oldest is the newest tick that is older than every running transaction.';
 
 COMMENT ON FUNCTION treadle.describe_end(p_id uuid, p_relation text) IS 'How a job ended, as a reason for another one. If it was itself stopped because of another one, how that one ended.';
 
-COMMENT ON FUNCTION treadle.distinct_lanes() IS 'Every lane that may have jobs, once.';
+COMMENT ON FUNCTION treadle.drop_belongings() IS 'Trigger: deletes the errors, events, log lines, steps, dependencies, workflows and uses of stored objects of deleted jobs. The row of a job says what it has, so a job that has nothing costs nothing. Stored objects that only these jobs used are swept later.';
 
-COMMENT ON FUNCTION treadle.drop_belongings() IS 'Trigger: deletes the errors, events, log lines, steps, dependencies, workflows and uses of stored objects of deleted jobs.';
-
-COMMENT ON FUNCTION treadle.drop_oldest(p_name character varying, p_per character varying, p_key character varying, p_priority integer, p_count integer, p_kept uuid[]) IS 'Cancels the oldest waiting jobs that a limit is for: those of the lowest priority first, and none of a higher priority than p_priority. Jobs that a claim has locked are passed over, and so are those that wait for an earlier one of their key. Returns whether there were enough; otherwise none is cancelled.';
+COMMENT ON FUNCTION treadle.drop_oldest(p_name character varying, p_per character varying, p_key character varying, p_priority integer, p_count integer, p_kept uuid[]) IS 'Cancels the oldest waiting jobs that a limit is for: those of the lowest priority first, and none of a higher priority than p_priority. Not jobs that a claim has locked, nor those that wait for an earlier one of their key. Returns whether there were enough; otherwise none is cancelled.';
 
 COMMENT ON FUNCTION treadle.end_signal(p_id uuid, p_value jsonb) IS 'Completes a job that waits for a signal.';
 
-COMMENT ON FUNCTION treadle.end_workflows(p_ids uuid[]) IS 'Ends workflows all of whose jobs have ended, and whose rows are locked. A workflow is a job that no worker claims: it waits for its jobs, and then it has completed, or failed if one of them did not complete. If none of them was needed, neither was it. It stays held: if one of its jobs is retried, it waits again.';
+COMMENT ON FUNCTION treadle.end_workflows(p_ids uuid[]) IS 'Ends workflows all of whose jobs have ended, and whose rows are locked. A workflow is a job that no worker claims: it has completed, or failed if one of its jobs did not complete. If none of them was needed, neither was it. It stays held: if one of its jobs is retried, it waits again.';
 
 COMMENT ON FUNCTION treadle.enqueue(p_job_type character varying, p_data jsonb, p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_key character varying, p_max_attempts integer, p_partition jsonb, p_headers jsonb, p_alone boolean) IS 'Enqueues one job and returns its id, or null if max_pending is reached: select "treadle".enqueue(''welcome'', ''{"user_id": 7}'').';
 
@@ -383,11 +377,11 @@ COMMENT ON FUNCTION treadle.enqueue_jobs(p_job_type character varying, p_data te
 
 COMMENT ON FUNCTION treadle.enqueue_occurrences(p_due jsonb) IS 'Enqueues the jobs of schedules that are due, as a worker has computed them, and returns what was done for which schedule.';
 
-COMMENT ON FUNCTION treadle.enqueue_per_period(p_job treadle.jobs, p_data text[], p_partitions character varying[], p_options treadle.enqueue_options) IS 'A part of enqueue_with_options(): enqueues as many jobs as each unique key allows per period, and returns the latest job for the others. Each key has per_period places; each enqueued job takes one for the length of the period. A call locks the first place of its keys, so there is one at a time for each key.';
+COMMENT ON FUNCTION treadle.enqueue_per_period(p_job treadle.jobs, p_data text[], p_partitions character varying[], p_options treadle.enqueue_options) IS 'A part of enqueue_with_options(): enqueues as many jobs as each unique key allows per period, and returns the latest job for the others. Each key has per_period places; each job takes one for the length of the period. A call locks the first place of its keys, so there is one at a time for each key.';
 
-COMMENT ON FUNCTION treadle.enqueue_schedule(p_schedule treadle.schedules, p_times timestamp with time zone[], p_missed timestamp with time zone[]) IS 'Enqueues the jobs of a schedule for these times, which come in order, and notes the times that were missed. Returns the number of jobs. A time that was dealt with already is not enqueued again, not even after a dump was restored or the server''s clock was set back: the primary key of occurrences does not allow it.';
+COMMENT ON FUNCTION treadle.enqueue_schedule(p_schedule treadle.schedules, p_times timestamp with time zone[], p_missed timestamp with time zone[]) IS 'Enqueues the jobs of a schedule for these times, which come in order, and notes the times that were missed. Returns the number of jobs. A time is not enqueued again, not even after a dump was restored or the server''s clock was set back: the primary key of occurrences does not allow it.';
 
-COMMENT ON FUNCTION treadle.enqueue_unique(p_job_type character varying, p_unique character varying, p_data jsonb, p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_key character varying, p_max_attempts integer) IS 'Enqueues a job unless there is an unfinished one of its type with the same unique key; then returns the id of that one. If another transaction is just adding it, this call waits until that transaction ends. enqueue_with_options() has more options.';
+COMMENT ON FUNCTION treadle.enqueue_unique(p_job_type character varying, p_unique character varying, p_data jsonb, p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_key character varying, p_max_attempts integer) IS 'Enqueues a job unless there is an unfinished one of its type with the same unique key; then returns the id of that one. If another transaction is just adding it, this call waits for that. enqueue_with_options() has more options.';
 
 COMMENT ON FUNCTION treadle.enqueue_unless_exists(p_job treadle.jobs, p_data text[], p_partitions character varying[], p_options treadle.enqueue_options) IS 'A part of enqueue_with_options(): enqueues jobs whose unique key no other job has, until that one is finished or claimed, and returns or changes the others. The unique index of jobs makes sure of it; what is read before the INSERT only avoids waiting for transactions that are about to finish such a job.';
 
@@ -395,43 +389,39 @@ COMMENT ON FUNCTION treadle.enqueue_with_options(p_job_type character varying, p
 
 COMMENT ON FUNCTION treadle.enqueue_workflow(p_name character varying, p_blocks jsonb, p_options jsonb) IS 'Enqueues the jobs of a workflow in their order, and the workflow itself, which is a job that ends when all of them have ended. Returns their ids, at last that of the workflow.';
 
-COMMENT ON FUNCTION treadle.expire_jobs(p_limit integer) IS 'Cancels jobs that no worker has claimed before they expired. Returns how many it has looked at. Workers call it every 10 seconds, also for jobs of other types: a claim cancels only the expired jobs that it meets.';
+COMMENT ON FUNCTION treadle.expire_jobs(p_limit integer) IS 'Cancels jobs that no worker has claimed before they expired. Returns how many it has looked at. Workers call it every 10 seconds: a claim cancels only the expired jobs that it meets.';
 
-COMMENT ON FUNCTION treadle.fail_job(p_id uuid, p_error text, p_delay interval, p_final boolean, p_lease bigint, p_worker_id character varying, p_traceback text) IS 'Records a failed attempt: the job is retried after p_delay (default: exponential), or fails if that was its last attempt or p_final is true. Returns false if the claim is lost or the job has finished already.';
+COMMENT ON FUNCTION treadle.fail_job(p_id uuid, p_error text, p_delay interval, p_final boolean, p_lease bigint, p_worker_id character varying, p_traceback text) IS 'Records a failed attempt: the job is retried after p_delay (default: exponential), or fails if that was its last attempt or p_final is true. Returns false if the claim is lost or the job has finished already. Without a lease number any unfinished job can be failed, also one that is pending. Ends the attempt as settle_jobs() does.';
 
-COMMENT ON FUNCTION treadle.failed_member(p_id uuid) IS 'The first job of a workflow that did not complete.';
-
-COMMENT ON FUNCTION treadle.fair_shares(p_fair character varying[], p_lanes treadle.lane_range[], p_due timestamp with time zone, p_wanted integer, p_lockers xid[], p_limited boolean, OUT picked treadle.lane_range[], OUT shares integer[]) IS 'Which lanes a claim takes jobs from, and how many of each, if lanes take turns.';
-
-COMMENT ON FUNCTION treadle.find_by_payload(p_path text[], p_value jsonb, p_status character varying, p_job_type character varying, p_queue character varying, p_worker_id character varying, p_key character varying, p_search text, p_digits text, p_since timestamp with time zone, p_until timestamp with time zone, p_first uuid, p_last uuid, p_id uuid, p_limit integer, p_look integer, p_end timestamp with time zone, p_also jsonb) IS 'The jobs with a value in the payload, the newest first, along the index that has_payload_index() has found, for find_jobs().';
+COMMENT ON FUNCTION treadle.fair_shares(p_fair character varying[], p_lanes treadle.lane_range[], p_due timestamp with time zone, p_wanted integer, p_lockers xid[], p_limited boolean, OUT picked treadle.lane_range[], OUT shares integer[]) IS 'The first step of a claim, as oldest_of_lanes(), for lanes whose values of an argument take turns (see type_settings): which lanes, and how many jobs of each. Without limits, no job is read for it, unless there are several job types that do not take turns: then each of them gets as many as it has among the oldest.';
 
 COMMENT ON FUNCTION treadle.find_claimable(p_job_type character varying, p_queue character varying, p_worker_id character varying, p_search text, p_payloads boolean, p_from timestamp with time zone, p_priority integer, p_run_at timestamp with time zone, p_id uuid, p_limit integer, p_look integer, p_end timestamp with time zone, p_digits text, p_first uuid, p_last uuid, p_path text[], p_value jsonb, p_also jsonb) IS 'The claimable jobs that are due at p_from or later, in the order in which they will be claimed, for find_jobs(). Paused lanes are included.';
 
 COMMENT ON FUNCTION treadle.find_claimed_jobs(p_worker_id character varying) IS 'The jobs that a worker has claimed.';
 
-COMMENT ON FUNCTION treadle.find_depths(p_budget integer) IS 'How many jobs wait, by queue, type and priority: exact, or as workers counted them at counted_at; when the first is or was due, and whether they are paused. The lanes of different partitions are added up: otherwise each of a thousand tenants would have its own row.';
+COMMENT ON FUNCTION treadle.find_depths(p_budget integer) IS 'How many jobs wait, by queue, type and priority; when the first is or was due, and whether they are paused. The lanes of different partitions are added up.';
 
-COMMENT ON FUNCTION treadle.find_due_schedules(p_limit integer, p_declared character varying[]) IS 'Schedules that are due or have no time yet, and the next one. p_declared: of those in code, only the ones with these digests. `seconds` is how long from now.';
+COMMENT ON FUNCTION treadle.find_due_schedules(p_limit integer, p_declared character varying[]) IS 'Schedules that are due or have no time yet, and the next one. p_declared: of those in code, only the ones with these digests. Ordered as the index is, nulls first: otherwise all schedules would be read and sorted.';
 
 COMMENT ON FUNCTION treadle.find_finished(p_ids uuid[]) IS 'Those of the jobs that have finished or no longer exist.';
 
-COMMENT ON FUNCTION treadle.find_group_jobs(p_group_id integer, p_status character varying, p_at timestamp with time zone, p_id uuid, p_limit integer, p_look integer) IS 'The jobs whose last failure is in a group of errors, the latest first: those that have failed, or those that are pending, which wait for another attempt. The page begins after the failure of p_id at p_at.';
+COMMENT ON FUNCTION treadle.find_group_jobs(p_group_id integer, p_status character varying, p_at timestamp with time zone, p_id uuid, p_limit integer, p_look integer) IS 'The jobs whose last failure is in a group of errors, the latest first: those that have failed, or those that are pending. The page begins after the failure of p_id at p_at. At most p_look failures are examined: "last" marks where it stopped, and that job is part of the page only if it "fits".';
 
 COMMENT ON FUNCTION treadle.find_ids(p_digits text, p_before uuid, p_limit integer, p_look integer, p_patience interval) IS 'Ids by their first or last digits: the last digits of a bounded number of the newest jobs.';
 
 COMMENT ON FUNCTION treadle.find_jobs(p_status character varying, p_job_type character varying, p_queue character varying, p_worker_id character varying, p_key character varying, p_search text, p_exact uuid, p_rank integer, p_at timestamp with time zone, p_id uuid, p_limit integer, p_look integer, p_patience interval, p_since timestamp with time zone, p_until timestamp with time zone, p_path text[], p_value jsonb, p_payloads boolean, p_also jsonb) IS 'One page of a list of jobs: those that match, and with "last" where the search stopped. The cost does not grow with the table.';
 
-COMMENT ON FUNCTION treadle.find_known_lanes(p_job_types character varying[], p_queues character varying[]) IS 'The active lanes of these job types, with the time at which the search of each starts; null if there are too many, or if the floors cannot be trusted.';
+COMMENT ON FUNCTION treadle.find_known_lanes(p_job_types character varying[], p_queues character varying[]) IS 'The lanes that a search reads, each from its floor on, the highest priority first: active and not paused. They are null if there are more than c_lanes, or if the floors cannot be trusted: then the search needs lanes_in_turn(). Also whether there are limits, and when the first job of a dormant lane is due.';
 
-COMMENT ON FUNCTION treadle.find_lanes(p_budget integer) IS 'The lanes, deepest first: how many jobs wait in each (counted up to counted_to), when the first is or was due, and whether the lane is paused.';
+COMMENT ON FUNCTION treadle.find_lanes(p_budget integer) IS 'The lanes, deepest first: how many jobs wait in each, when the first is or was due, and whether the lane is paused. Counting stops when p_budget is used up: a lane whose depth equals counted_to has at least that many; see find_depths(). The settings fix the plan, as in claim_jobs.sql.';
 
-COMMENT ON FUNCTION treadle.find_limits(p_name character varying, p_limit integer) IS 'The limits and their keys that are in use, changed or waited for: what is in force, what is in use, when the next job may start, and how many wait (counted up to counted_to). Those that jobs wait for come first.';
+COMMENT ON FUNCTION treadle.find_limits(p_name character varying, p_limit integer) IS 'The limits and their keys that are in use, changed or waited for, and fairness and aging: what is in force, what is in use, when the next job may start, and how many wait (counted up to counted_to). Those that jobs wait for come first. There is a row for each (for one with "per", the values for all keys, with a null key), and one for each key. At most p_limit rows; half of them are left to the limits themselves.';
 
 COMMENT ON FUNCTION treadle.find_lost_claims(p_ids uuid[], p_leases bigint[]) IS 'Those of the claims that are lost, because the job was cancelled, recovered, finished or claimed again; and whether the job was completed under the claim.';
 
-COMMENT ON FUNCTION treadle.find_unbegun(p_worker_id character varying, p_begun uuid[], p_here integer, p_apart integer, p_seconds double precision) IS 'Of the jobs that a worker has claimed, the oldest that it should have begun: it was claimed p_seconds ago or longer, it is not among p_begun (those that the worker knows to have begun), and the worker has room for it. p_here of them run in the worker itself, and p_apart in child processes. A job that was claimed ahead, behind long ones, has no room.';
+COMMENT ON FUNCTION treadle.find_unbegun(p_worker_id character varying, p_begun uuid[], p_here integer, p_apart integer, p_seconds double precision) IS 'Of the jobs that a worker has claimed, the oldest that it should have begun: it was claimed p_seconds ago or longer, it is not among p_begun (those that the worker knows to have begun), and the worker has room for it. p_here of them run in the worker itself, and p_apart in child processes. The process that renews the worker''s lease calls this while the worker begins no jobs.';
 
-COMMENT ON FUNCTION treadle.find_workflow(p_id uuid, OUT id uuid, OUT has_ended boolean, OUT has_plan boolean) IS 'For enqueue_with_options(): the workflow with this id, or the one that this job is a part of. It cannot end before the transaction does. Null for id: there is none. has_ended: it has ended already. has_plan: it still has to add jobs by itself.';
+COMMENT ON FUNCTION treadle.find_workflow(p_id uuid, OUT id uuid, OUT has_ended boolean, OUT has_plan boolean) IS 'For enqueue_with_options(): the workflow with this id, or the one that this job is a part of (id is null if there is none). It cannot end before the transaction does. has_plan: it still has to add jobs by itself.';
 
 COMMENT ON FUNCTION treadle.finish_step(p_id uuid, p_position integer, p_name character varying, p_result jsonb, p_lease bigint, p_worker_id character varying) IS 'Records that a step of a job is finished, with its result. Returns false if the claim is lost. Calling it twice, as after a lost reply, records it once.';
 
@@ -465,13 +455,13 @@ COMMENT ON FUNCTION treadle.forget_limit(p_name character varying) IS 'Deletes w
 
 COMMENT ON FUNCTION treadle.forget_limit_keys(p_now timestamp with time zone) IS 'A part of tick(): deletes the keys of limits that no job uses any more, of a sample; and ended jobs that no claim has listed.';
 
-COMMENT ON FUNCTION treadle.forget_other_server() IS 'Removes the transaction ids that come from the dump of another server: they mean nothing here. A tick from the future shows that such a dump was restored.';
+COMMENT ON FUNCTION treadle.forget_other_server() IS 'Removes the transaction ids that come from the dump of another server: a tick from the future shows that such a dump was restored. Those of events give the order in which app.events() returns them, and hide those that a running transaction might precede. Ids that this server has not reached would hide them for years, so restored events come first.';
 
 COMMENT ON FUNCTION treadle.forget_ticks(p_oldest treadle.ticks) IS 'A part of tick(): deletes ticks and floors that no running transaction needs. p_oldest is the newest tick that is older than every running transaction.';
 
-COMMENT ON FUNCTION treadle.free_waiting(p_ids uuid[]) IS 'Lets jobs run that waited for others, whose rows are locked. They are due from now on, one after the other, in the order of their ids; and get the results that are their arguments. Those of jobs that did not complete are null.';
+COMMENT ON FUNCTION treadle.free_waiting(p_ids uuid[]) IS 'Lets jobs run that waited for others, whose rows are locked. They are due from now on, in the order of their ids, and get the results that are their arguments; those of jobs that did not complete are null. There may be a hundred thousand of them: what the trigger change_job would do for each is done here for all.';
 
-COMMENT ON FUNCTION treadle.group_errors(p_lag interval, p_limit integer, p_late interval, p_pause interval) IS 'Counts the attempts that failed since the last call by job type, exception and message, in "treadle".error_groups. Returns how many, and whether there are more. Workers call it every few seconds, in place of counting when a job fails: the cost is that of the failures, and a job that completes costs nothing.';
+COMMENT ON FUNCTION treadle.group_errors(p_lag interval, p_limit integer, p_late interval, p_pause interval) IS 'Counts the attempts that failed since the last call by job type, exception and message, in "treadle".error_groups. Returns how many, and whether there are more. Workers call it every few seconds: the cost is that of the failures, and a job that completes costs nothing.';
 
 COMMENT ON FUNCTION treadle.group_errors_between(p_from timestamp with time zone, p_to timestamp with time zone, p_limit integer, p_most integer, OUT counted integer, OUT reached timestamp with time zone) IS 'Counts the failed attempts of a span of time, by group, that are not counted yet. Returns how many, and up to when: all of the span, or less if more than p_limit attempts failed in it.';
 
@@ -483,57 +473,43 @@ COMMENT ON FUNCTION treadle.has_payload_index(p_path text[]) IS 'Whether an inde
 
 COMMENT ON FUNCTION treadle.has_room(p_name character varying, p_key character varying, p_now timestamp with time zone) IS 'Whether a limit has room for one more job. Without a lock: the room may be gone when a claim looks. If there is no such limit any more, there is room.';
 
+COMMENT ON FUNCTION treadle.has_status(p_wanted character varying, p_status character varying, p_holds smallint, p_run_at timestamp with time zone) IS 'Whether a job has a status as find_jobs() knows them: with blocked and later, and pending only if nothing blocks it. Null: any. The planner inlines this function.';
+
 COMMENT ON FUNCTION treadle.has_values(p_data jsonb, p_conditions jsonb) IS 'Whether a payload has all of these values, for find_jobs(). p_conditions is an array such as [{"path": ["order"], "value": "ORD-1999"}, {"path": ["note"]}]. Without a value, there must be any.';
 
 COMMENT ON FUNCTION treadle.heartbeat(p_worker_id character varying) IS 'Records that a worker is alive. Its jobs are not stale while it calls this often enough.';
 
-COMMENT ON FUNCTION treadle.hold_slots(p_now timestamp with time zone, p_ids uuid[], p_lanes treadle.lane[], p_limited integer[], p_limits integer[], p_names character varying[], p_keys character varying[], p_room integer[]) IS 'Adds claimed jobs to those that use their limits.';
+COMMENT ON FUNCTION treadle.hold_slots(p_now timestamp with time zone, p_ids uuid[], p_lanes treadle.lane[], p_limited integer[], p_limits integer[], p_names character varying[], p_keys character varying[], p_room integer[]) IS 'Adds the claimed jobs to those that use the limits, which lock_limits() has locked (room is -1 for one that it has not). Lanes that wait for a limit that still has room are searched again by the next claims.';
 
-COMMENT ON FUNCTION treadle.id_after(p_id uuid, p_earlier uuid) IS 'The new id p_id, or one that is higher than p_earlier if the clock was set back since. The order of jobs with a key is that of their ids, which contain the time. If the clock was set back, a new id would be lower than that of an earlier job. So this continues from the earlier id: its time, and a quarter of a microsecond.';
+COMMENT ON FUNCTION treadle.id_after(p_id uuid, p_earlier uuid) IS 'The new id p_id, or one that is higher than p_earlier if the clock was set back since: jobs with a key are ordered by their ids, which contain the time. It continues from the earlier id: its time, and a quarter of a microsecond. Only for an id that the server has just made: one that was given with the job is not changed.';
 
 COMMENT ON FUNCTION treadle.id_at(p_moment timestamp with time zone) IS 'The first id that new_id() could make at this time: ids begin with their time in milliseconds.';
 
 COMMENT ON FUNCTION treadle.id_digits(p_search text) IS 'The digits of a search text that may be the first or the last ones of an id; null if it cannot be that. Fewer than 8 would also match ids of other jobs by chance.';
 
-COMMENT ON FUNCTION treadle.insert_jobs(p_job treadle.jobs, p_data text[], p_keys character varying[], p_partitions character varying[], p_nths integer[], p_unique character varying[]) IS 'Inserts jobs, all but those of enqueue(). p_job has what they have in common; p_nths says which elements of p_data are meant, and p_unique has a unique key for each of them, if they have one. Without unique keys, returns the ids in the order of the list. Jobs whose unique key another job has are left out; if that one is just being added, this waits for its transaction.';
-
-CREATE SEQUENCE treadle.awaited
-    START WITH 0
-    INCREMENT BY 1
-    MINVALUE 0
-    NO MAXVALUE
-    CACHE 1;
-
-COMMENT ON FUNCTION treadle.is_awaited() IS 'Whether a session waits for jobs to finish: see request_notifications(). The planner inlines this function. It reads the sequence without a query: every end of a job asks.';
+COMMENT ON FUNCTION treadle.insert_jobs(p_job treadle.jobs, p_data text[], p_keys character varying[], p_partitions character varying[], p_nths integer[], p_unique character varying[]) IS 'Inserts jobs, all but those of enqueue(). p_job has what they have in common; p_nths says which elements of p_data are meant, and p_unique has a unique key for each of them. Without unique keys, returns the ids in the order of the list. Jobs whose unique key another job has are left out; if that one is just being added, this waits for its transaction.';
 
 COMMENT ON FUNCTION treadle.is_blocked_by_key(p_holds smallint) IS 'Whether a job waits for an earlier job with the same key.';
 
 COMMENT ON FUNCTION treadle.is_child_free_elsewhere(p_worker_id character varying, p_job_types character varying[], p_queues character varying[]) IS 'Whether another live worker that serves one of these job types and queues has a free child process: for a worker that has claimed jobs that must run in one (decision 25), and has none. It offers them to the others only then.';
 
-COMMENT ON FUNCTION treadle.is_claimable(p_status character varying, p_holds smallint, p_attempts integer, p_max_attempts integer) IS 'Whether a worker may claim a job once it is due: it is pending, nothing blocks it, and it has attempts left.';
+COMMENT ON FUNCTION treadle.is_claimable(p_status character varying, p_holds smallint, p_attempts integer, p_max_attempts integer) IS 'Whether a worker may claim a job once it is due: it is pending, nothing blocks it, and it has attempts left. Every other condition that blocks a job (a key, other jobs, a signal) is a bit of jobs.holds, so a new rule does not change this.';
 
 COMMENT ON FUNCTION treadle.is_head_of_key(p_key character varying, p_id uuid) IS 'Whether a job is the next to run of those with its key: no job with the key runs, and none that waits for its turn is older. Blocked jobs do not count: they are younger, or were enqueued in a transaction that overlapped with this one (see decision 6).';
 
 COMMENT ON FUNCTION treadle.is_in_lane(p_queue character varying, p_job_type character varying, p_priority integer, p_partition character varying, p_lane treadle.lane) IS 'Whether a job, or a row of lanes, with this queue, job type, priority and partition belongs to a lane. What identifies a lane is the type "treadle".lane; jobs, lanes and floors have its fields as columns. The planner inlines this function, and each comparison becomes a condition of that index.';
 
-COMMENT ON FUNCTION treadle.is_listed(p_dormant_xid xid8, p_limit_name character varying) IS 'Whether claims find the jobs that arrive in a lane without another row of it: it is active, or waits for a limit.';
+COMMENT ON FUNCTION treadle.is_listed(p_dormant_xid xid8, p_limit_name character varying) IS 'Whether claims find the jobs that arrive in a lane without another row of it: it is active, or waits for a limit. The planner inlines this function.';
 
 COMMENT ON FUNCTION treadle.is_muted(p_muted_at timestamp with time zone, p_muted_until timestamp with time zone) IS 'Whether a group of errors is muted now.';
 
 COMMENT ON FUNCTION treadle.is_read_committed() IS 'Whether the transaction is READ COMMITTED: only then does each of its statements see what other transactions have just committed.';
 
+COMMENT ON FUNCTION treadle.is_requested(p_until regclass) IS 'Whether a session waits for jobs to finish ("treadle".awaited), or watches their events and progress ("treadle".watched): see request_notifications(). The planner inlines this function. It reads the sequence without a query: every end of a job and every report of a worker asks.';
+
 COMMENT ON FUNCTION treadle.is_satisfied(p_needs character varying, p_outcome character varying) IS 'Whether a job that has ended like this is what another one waits for. p_outcome as outcome_of() returns it; null for a job that was deleted.';
 
 COMMENT ON FUNCTION treadle.is_waiting(p_status character varying, p_holds smallint) IS 'Whether a job waits for other jobs.';
-
-CREATE SEQUENCE treadle.watched
-    START WITH 0
-    INCREMENT BY 1
-    MINVALUE 0
-    NO MAXVALUE
-    CACHE 1;
-
-COMMENT ON FUNCTION treadle.is_watched() IS 'Whether a session watches events and progress of jobs: see request_notifications(). The planner inlines this function. It reads the sequence without a query: every report of a worker asks.';
 
 COMMENT ON FUNCTION treadle.job_ended() IS 'Trigger: when a job has ended, was given back, retried or deleted, does what follows for its limits, its workflow, jobs that wait for it and its key.';
 
@@ -547,99 +523,103 @@ COMMENT ON FUNCTION treadle.keep_depth(p_status character varying, p_lane treadl
 
 COMMENT ON FUNCTION treadle.keep_logs(p_worker_id character varying, p_ids uuid[], p_leases bigint[], p_owners integer[], p_sequences integer[], p_levels integer[], p_loggers text[], p_messages text[], p_ages double precision[], p_head integer, p_tail integer) IS 'Writes the log lines of a worker''s jobs, fenced by their lease numbers. Of each job the first p_head and the last p_tail lines are kept. Returns the ids of the jobs that were accepted.';
 
-COMMENT ON FUNCTION treadle.keep_worker() IS 'Trigger: keeps the row of a worker with a lease while it has jobs.';
+COMMENT ON FUNCTION treadle.keep_worker() IS 'Trigger: keeps the row of a worker with a lease while it has jobs: recovery needs it to know that the worker had a lease, and when it was last renewed.';
 
 COMMENT ON FUNCTION treadle.kept_depth(p_status character varying, p_lane treadle.lane) IS 'How many jobs a lane has, or there are of a status that is not pending, as workers counted them last. The planner inlines this function. No row: nobody keeps it. If counted_at is null, not all of them were counted yet.';
 
+COMMENT ON FUNCTION treadle.key_head(p_key character varying) IS 'The first unfinished job with this key: one that runs, else the oldest that waits for its turn, else the oldest that is blocked. One step in idx_jobs_key. The planner inlines this function.';
+
 COMMENT ON FUNCTION treadle.key_rank(p_status character varying, p_holds smallint) IS 'The rank of an unfinished job among those with its key: 0 running, 1 next to run, 2 blocked.';
 
-COMMENT ON FUNCTION treadle.lane_after(p_lane treadle.lane, p_lockers xid[], OUT queue character varying, OUT job_type character varying, OUT priority integer, OUT partition character varying, OUT run_at timestamp with time zone) IS 'The next lane with claimable jobs after p_lane, and the time of its first job; null after the last.';
+COMMENT ON FUNCTION treadle.lane_after(p_lane treadle.lane, p_lockers xid[], OUT queue character varying, OUT job_type character varying, OUT priority integer, OUT partition character varying, OUT run_at timestamp with time zone) IS 'The next lane with claimable jobs after p_lane (null: the first), in the order of idx_jobs_claimable, and the time of its first job; null after the last.';
 
 COMMENT ON FUNCTION treadle.lane_entry(p_lane treadle.lane, p_run_at timestamp with time zone) IS 'For a job that enters a lane: the floor, if there is one, and whether claims will search the lane when the job is due.';
 
-COMMENT ON FUNCTION treadle.lane_floor(p_lane treadle.lane) IS 'The floor of a lane. No row: every job must be searched.';
+COMMENT ON FUNCTION treadle.lane_floor(p_lane treadle.lane) IS 'The floor of a lane; no row: every job must be searched. The planner inlines this function. The newest floor comes first in idx_floors_lane, so that floors which an open snapshot keeps from being removed are not read.';
 
-COMMENT ON FUNCTION treadle.lane_jobs(p_lane treadle.lane, p_start timestamp with time zone) IS 'The claimable jobs of a lane that are due at p_start or later.';
+COMMENT ON FUNCTION treadle.lane_head(p_lane treadle.lane, p_start timestamp with time zone) IS 'The first of the claimable jobs of a lane that are due at p_start or later. The planner inlines this function.';
 
-COMMENT ON FUNCTION treadle.lanes_in_turn(p_job_types character varying[], p_queues character varying[], p_safe treadle.ticks, p_lanes integer, INOUT level bigint, INOUT first integer, INOUT turn bigint, INOUT step integer, INOUT place bigint, OUT lanes treadle.lane_range[], OUT ids bigint[]) IS 'The active lanes of these job types that a claim searches next, with the time at which the search of each starts.';
+COMMENT ON FUNCTION treadle.lane_jobs(p_lane treadle.lane, p_start timestamp with time zone) IS 'The claimable jobs of a lane that are due at p_start or later: one range of idx_jobs_claimable. The planner inlines this function, so the columns that the caller does not use cost nothing. It returns only columns that a viewer may read. Claims do not use it: rows cannot be locked through a function.';
 
-COMMENT ON FUNCTION treadle.lanes_to_display(p_safe treadle.ticks, p_limit integer) IS 'The lanes that were used last, and where to start to count their jobs.';
+COMMENT ON FUNCTION treadle.lanes_in_turn(p_job_types character varying[], p_queues character varying[], p_safe treadle.ticks, p_lanes integer, INOUT level bigint, INOUT first integer, INOUT turn bigint, INOUT step integer, INOUT place bigint, OUT lanes treadle.lane_range[], OUT ids bigint[]) IS 'The lanes that a claim searches next: active and not paused, of the highest priority first, up to p_lanes of one priority, with the time at which the search of each starts.';
 
-COMMENT ON FUNCTION treadle.lanes_with_room(p_job_types character varying[], p_queues character varying[], p_now timestamp with time zone) IS 'The dormant lanes of these job types whose limits may have room now.';
+COMMENT ON FUNCTION treadle.lanes_to_display(p_safe treadle.ticks, p_limit integer) IS 'The lanes for display, and where to start to count the jobs of each. If there are more than p_limit, those that were used last: to find the deepest, all would have to be counted. The planner inlines this function.';
+
+COMMENT ON FUNCTION treadle.lanes_to_search(p_safe treadle.ticks) IS 'Every lane that may have jobs, once, and where to start to search it: at a floor that is safe (see safe_floor), so that jobs which were committed late are found. Lanes that are dormant and have no jobs are left out: they are about to be deleted. The planner inlines this function.';
+
+COMMENT ON FUNCTION treadle.lanes_with_room(p_job_types character varying[], p_queues character varying[], p_now timestamp with time zone) IS 'The dormant lanes that a claim searches: those of limits that may have room now (see limit_openings), of each job type up to c_lanes. If more wait for a limit, they take turns. An opening older than c_recent is left to review_limits().';
 
 COMMENT ON FUNCTION treadle.limit_key(p_per character varying, p_partition character varying) IS 'The value of a part of a partition; empty if it has none.';
 
-COMMENT ON FUNCTION treadle.limit_lanes(p_name character varying, p_per character varying, p_key character varying) IS 'The lanes of the jobs that a limit is for, or of one value of its "per".';
+COMMENT ON FUNCTION treadle.limit_lanes(p_name character varying, p_per character varying, p_key character varying) IS 'The lanes of the jobs that a limit is for, or of one value of its "per". Those of a value are looked up where all partitions of a job type have the same single part; else all lanes of the type are compared.';
 
-COMMENT ON FUNCTION treadle.limit_room(p_name character varying, p_key character varying, p_wanted bigint, p_now timestamp with time zone) IS 'What is in force for a key of a limit, which jobs use it, and how much room it has.';
+COMMENT ON FUNCTION treadle.limit_room(p_name character varying, p_key character varying, p_wanted bigint, p_now timestamp with time zone) IS 'What is in force for a key of a limit, which jobs use it, and how much room it has: the rule for all who ask. It locks nothing: see lock_limits().';
 
-COMMENT ON FUNCTION treadle.limit_state(p_name character varying, p_key character varying, p_weight integer, p_now timestamp with time zone, OUT kind character varying, OUT amount integer, OUT period interval, OUT burst integer, OUT in_use bigint, OUT running bigint, OUT available integer, OUT opens_at timestamp with time zone, OUT frees_at timestamp with time zone, OUT for_key boolean, OUT changed_by text, OUT changed_at timestamp with time zone) IS 'How much of a limit is in use, and when the next job of weight p_weight may start: for find_limits() and treadle why. With p_key null, only the values that hold for every key. Nothing is locked.';
+COMMENT ON FUNCTION treadle.limit_state(p_name character varying, p_key character varying, p_weight integer, p_now timestamp with time zone, OUT kind character varying, OUT amount integer, OUT period interval, OUT burst integer, OUT in_use bigint, OUT running bigint, OUT available integer, OUT opens_at timestamp with time zone, OUT frees_at timestamp with time zone, OUT for_key boolean, OUT changed_by text, OUT changed_at timestamp with time zone) IS 'How much of a limit is in use, and when the next job of weight p_weight may start: for find_limits() and treadle why. With p_key null, only the values that hold for every key.';
 
-COMMENT ON FUNCTION treadle.limit_statuses(p_names character varying[], p_keys character varying[]) IS 'The state of limits, and of fairness and aging, for display: of p_names, each for the element of p_keys (see limit_state()), those that jobs wait for first. The jobs that wait are counted up to an equal share of c_budget, counted_to: a row whose number equals it has at least that many. The settings fix the plan, as in find_lanes.sql.';
+COMMENT ON FUNCTION treadle.limit_statuses(p_names character varying[], p_keys character varying[]) IS 'The state of limits, and of fairness and aging, for display: of p_names, each for the element of p_keys (see limit_state()), those that jobs wait for first. The jobs that wait are counted up to an equal share of c_budget, counted_to: a row whose number equals it has at least that many.';
 
 COMMENT ON FUNCTION treadle.limits_and_settings() IS 'What operators see and change under a name: limits, and the fairness and aging of job types. Jobs of the given types have a setting; of limits, limit_targets says that. The planner inlines this function.';
 
 COMMENT ON FUNCTION treadle.limits_of(p_queue character varying, p_job_type character varying, p_partition character varying) IS 'The limits of a lane, or of a job, that decide when it starts, each with the value of its "per". The planner inlines this function.';
 
-COMMENT ON FUNCTION treadle.limits_of_job(p_queue character varying, p_job_type character varying, p_partition character varying, p_data jsonb) IS 'The limits of a job that may have been enqueued before they were declared.';
+COMMENT ON FUNCTION treadle.limits_of_job(p_queue character varying, p_job_type character varying, p_partition character varying, p_data jsonb) IS 'The limits of a job that was not claimed under them, and may have been enqueued before they were declared: where its partition lacks the value of "per", its payload is asked. The planner inlines this function.';
 
-COMMENT ON FUNCTION treadle.list_jobs(p_names character varying[], p_keys character varying[], p_locked integer[]) IS 'Lists jobs that use these limits without having been claimed under them.';
+COMMENT ON FUNCTION treadle.list_jobs(p_names character varying[], p_keys character varying[], p_locked integer[]) IS 'A part of lock_limits(): jobs that use these limits without having been claimed under them (unlisted_jobs) are moved to limit_holders. For a rate, they count as started when they were noted.';
 
-COMMENT ON FUNCTION treadle.list_running_jobs() IS 'Notes the jobs that are claimed or running under limits that are new or were changed. Returns the limits of which more may be running.';
+COMMENT ON FUNCTION treadle.list_running_jobs() IS 'A part of lock_limits(): notes the jobs that are claimed or running under limits that are new, or whose kind, "per" or jobs have changed (unlisted_limits), so that they count. Returns the limits of which that is not yet possible: they give no room.';
 
-COMMENT ON FUNCTION treadle.lock_claimed(p_worker_id character varying, p_ids uuid[], p_leases bigint[]) IS 'Locks those of the jobs that are still claimed by the worker under these lease numbers, and returns their ids.';
+COMMENT ON FUNCTION treadle.lock_claimed(p_worker_id character varying, p_ids uuid[], p_leases bigint[]) IS 'Locks those of the jobs that are still claimed by the worker under these lease numbers, and returns their ids. Until the transaction ends, no other transaction can claim or finish them. Functions that write the records of a worker''s jobs call it first.';
 
-COMMENT ON FUNCTION treadle.lock_limit_keys(p_names character varying[], p_keys character varying[], p_wait boolean) IS 'Locks the rows of these limits, as far as no other claim has locked them, and says which.';
+COMMENT ON FUNCTION treadle.lock_limit_keys(p_names character varying[], p_keys character varying[], p_wait boolean) IS 'Locks the rows of these limits, as far as no other claim has locked them, and says which: their numbers in the lists. If all are locked, and p_wait says so, it waits for a moment: claims are short.';
 
-COMMENT ON FUNCTION treadle.lock_limits(p_now timestamp with time zone, p_lanes treadle.lane[], p_wait boolean, INOUT shares integer[], OUT lanes integer[], OUT limits integer[], OUT names character varying[], OUT keys character varying[], OUT room integer[], OUT enough boolean) IS 'Locks the limits of these lanes, and says how many jobs of each they allow at most. Makes lanes dormant that must wait.';
+COMMENT ON FUNCTION treadle.lock_limits(p_now timestamp with time zone, p_lanes treadle.lane[], p_wait boolean, INOUT shares integer[], OUT lanes integer[], OUT limits integer[], OUT names character varying[], OUT keys character varying[], OUT room integer[], OUT enough boolean) IS 'Locks the limits of lanes that a claim is about to take jobs from, and says how many jobs of each they allow at most. A part of claim_lanes().';
 
 COMMENT ON FUNCTION treadle.lock_unblocked(p_key character varying) IS 'Locks a job with this key that is unfinished and not blocked, without waiting. Returns whether there is one. A part of confirm_blocked(): the transaction that finishes the locked job waits for this one.';
 
-COMMENT ON FUNCTION treadle.make_dormant(p_ids bigint[], p_now timestamp with time zone) IS 'Makes those of these lanes dormant that have had no due jobs for some time.';
+COMMENT ON FUNCTION treadle.make_dormant(p_ids bigint[], p_now timestamp with time zone) IS 'Makes those of these lanes dormant that have had no due jobs for some time, for a claim that has searched many lanes for nothing: thousands of lanes can run empty between two ticks. A transaction that saw one of them active, and commits a job later, is found by the next tick: it examines every lane that became dormant in a transaction that has ended since the last one, or that others which have ended since may not have seen.';
 
-COMMENT ON FUNCTION treadle.make_room(p_job_type character varying, p_queue character varying, p_priority integer, p_partitions character varying[], p_added uuid[]) IS 'Whether jobs with these partitions may be enqueued, as far as max_pending is concerned. Where the oldest jobs are to be dropped, it drops them. Jobs of a higher priority are not dropped.';
+COMMENT ON FUNCTION treadle.make_room(p_job_type character varying, p_queue character varying, p_priority integer, p_partitions character varying[], p_added uuid[]) IS 'Whether jobs with these partitions may be enqueued, as far as max_pending is concerned. Where the oldest jobs are to be dropped, it drops them, but none of a higher priority.';
 
-COMMENT ON FUNCTION treadle.mark_claimed(p_worker_id character varying, p_now timestamp with time zone, p_places tid[], p_keyed boolean, p_flags smallint) IS 'Marks rows that a claim has locked as claimed, and returns them.';
+COMMENT ON FUNCTION treadle.mark_claimed(p_worker_id character varying, p_now timestamp with time zone, p_places tid[], p_keyed boolean, p_flags smallint) IS 'The write of a claim, for rows that it has locked. Nothing else changes the lease number. Jobs that have expired are cancelled instead. From its claim on, a job no longer expires, and a unique key that it has while it is pending is free for the next job.';
 
-COMMENT ON FUNCTION treadle.move_due_jobs(p_from timestamp with time zone, p_seen xid8, p_now timestamp with time zone, p_shift boolean, p_late boolean, p_limit integer) IS 'After the clock was set back from p_from: moves jobs that were due to the current time. Returns whether there may be more.';
+COMMENT ON FUNCTION treadle.move_due_jobs(p_from timestamp with time zone, p_seen xid8, p_now timestamp with time zone, p_shift boolean, p_late boolean, p_limit integer) IS 'After the clock was set back: moves jobs that were due before, and would now be due later, to the current time. They keep their order, and stay behind those that have been due for longer. A part of tick().';
 
-COMMENT ON FUNCTION treadle.move_epoch() IS 'Trigger: tells sessions that a lane is no longer active.';
+COMMENT ON FUNCTION treadle.move_epoch() IS 'Trigger: after a lane was made dormant, or an active one deleted, by whatever statement: sessions that have seen it active look it up again (see register_lanes.sql).';
 
 COMMENT ON FUNCTION treadle.move_to_partitions(p_job_type character varying) IS 'After a limit was added: gives jobs of a type that have no partition the one that their limits need, 10,000 at most. Returns how many. Those that are left count as jobs without a value, until this is called again (every minute, if the limit is declared in code) or they are claimed.';
 
-COMMENT ON FUNCTION treadle.mute_errors(p_group_id integer, p_muted boolean, p_for interval, p_until_new_version boolean, p_actor text, p_reason text) IS 'Mutes a group of errors, or with p_muted false ends that. A muted group is still counted and shown, but is no alarm. It lasts until somebody ends it, or for p_for, or until a version of the application fails that has not failed in this group and does not run yet. Returns done; unchanged, if it is not muted; or missing, if there is no such group.';
+COMMENT ON FUNCTION treadle.mute_errors(p_group_id integer, p_muted boolean, p_for interval, p_until_new_version boolean, p_actor text, p_reason text) IS 'Mutes a group of errors, or with p_muted false ends that. A muted group is still counted and shown, but is no alarm. It lasts until somebody ends it, or for p_for, or until a version of the application fails that has not failed in this group and does not run yet. Returns done; unchanged, if it is not muted; or missing. Runs with the rights of its owner: a group cannot be muted without an audit row.';
 
-COMMENT ON FUNCTION treadle.newest_of_key(p_key character varying) IS 'The highest id of the unfinished jobs with this key. One look-up in idx_jobs_key per rank: see key_rank().';
+COMMENT ON FUNCTION treadle.next_due(p_job_types character varying[], p_queues character varying[], p_sure boolean, p_answered bigint, p_known treadle.known_lanes) IS 'For a worker that found no job: requests a notification of new jobs, then searches once more, and returns the seconds until the next job of these types is due (0 or less: now), null if there is none. In this order, so that no job can arrive unnoticed between the two.';
 
-COMMENT ON FUNCTION treadle.next_due(p_job_types character varying[], p_queues character varying[], p_sure boolean, p_answered bigint, p_known treadle.known_lanes) IS 'For a worker that found no job: from now on it is notified of new ones. Returns the seconds until the next job of these types is due (0 or less: now), null if there is none.';
+COMMENT ON FUNCTION treadle.next_opening(p_job_types character varying[], p_queues character varying[]) IS 'When a limit may have room for the first job that waits for it; null: no job waits for one.';
 
-COMMENT ON FUNCTION treadle.next_opening(p_job_types character varying[], p_queues character varying[]) IS 'When a limit may have room for the first job of these types that waits for it.';
+COMMENT ON FUNCTION treadle.next_wake_after(p_job_types character varying[], p_queues character varying[], p_from timestamp with time zone) IS 'When a dormant lane of these job types wakes, not before p_from. Few are read: if none of those is of these job types, it is the time of the last one, and the worker asks again then.';
 
-COMMENT ON FUNCTION treadle.next_wake(p_job_types character varying[], p_queues character varying[]) IS 'When a dormant lane of these job types wakes.';
-
-COMMENT ON FUNCTION treadle.next_work(p_worker_id character varying, p_job_types character varying[], p_queues character varying[], p_declared character varying[]) IS 'For a worker that sleeps: the seconds until there is something to do (0 or less: now), such as a job, a schedule that is due or a job that expires; null: nothing is known. It writes nothing.';
+COMMENT ON FUNCTION treadle.next_work(p_worker_id character varying, p_job_types character varying[], p_queues character varying[], p_declared character varying[]) IS 'For a worker that sleeps (decision 53), which calls it once a minute: the seconds until there is something to do (0 or less: now); null: nothing is known. Unlike next_due(), it makes no tick and writes nothing.';
 
 COMMENT ON FUNCTION treadle.normalise_error(p_error text, p_worker_id text, OUT exception text, OUT message text) IS 'Splits the text of an error into the class of the exception and the message, and replaces what differs from one failure to the next: two messages that differ in an id are one group.';
 
-COMMENT ON FUNCTION treadle.note_clock_jump(p_before timestamp with time zone, p_after timestamp with time zone) IS 'Notes that the server''s clock shows p_after where it should show p_before. Returns false if that was noted already.';
+COMMENT ON FUNCTION treadle.note_clock_jump(p_before timestamp with time zone, p_after timestamp with time zone) IS 'Notes that the server''s clock shows p_after where it should show p_before. Returns false if that was noted already; if two do so at the same time, both rows do no harm: see clock_before().';
 
-COMMENT ON FUNCTION treadle.note_dependency_check(p_ids uuid[], p_ended boolean, p_past uuid, p_later boolean) IS 'Decides at commit, or later, what these jobs wait for; or, if they have ended, what that means for those that wait for them. In several rows, so that each is decided in a short time.';
+COMMENT ON FUNCTION treadle.note_dependency_check(p_ids uuid[], p_ended boolean, p_past uuid, p_later boolean) IS 'Decides at commit, or later, what these jobs wait for; or, if they have ended, what that means for those that wait for them. In several rows, so that each is decided in a short time. Runs with the rights of its owner: whoever ends a job may not know which others wait for it.';
 
-COMMENT ON FUNCTION treadle.note_lane_change() IS 'Trigger: at commit, notes that a claim may have more lanes to search, or fewer.';
+COMMENT ON FUNCTION treadle.note_lane_change() IS 'Trigger: at commit of a transaction that has made a lane active, paused or resumed one, or added or removed a limit: sessions that keep their lanes between claims read them again (find_known_lanes). At commit, so that it is visible a moment later.';
 
 COMMENT ON FUNCTION treadle.note_member_changes(p_ids uuid[], p_old character varying, p_new character varying) IS 'Notes for the counts of workflows that these of their jobs have ended, or were retried: one row for each workflow. p_old and p_new as outcome_of() returns them; null for jobs that were deleted before they ended.';
 
-COMMENT ON FUNCTION treadle.note_openings(p_lanes treadle.lane[]) IS 'Notes that the limits of jobs that have ended may have room.';
+COMMENT ON FUNCTION treadle.note_openings(p_lanes treadle.lane[]) IS 'After jobs of these lanes that were claimed under a limit have ended, were given back or deleted: wakes a worker, if lanes are waiting for the limit. (What a claim is just writing may not be visible yet: see wait_for_limits.sql.)';
 
 COMMENT ON FUNCTION treadle.note_unlisted_limit() IS 'Trigger: jobs may run under a limit that is new, or whose kind, "per" or jobs have changed: the next claim lists them. See parts/list_running_jobs.sql.';
 
-COMMENT ON FUNCTION treadle.notify_at_commit() IS 'Trigger: at commit, notifies an idle worker if one wants to be notified.';
+COMMENT ON FUNCTION treadle.notify_at_commit() IS 'Trigger: at commit of a transaction that called wake_workers(), which says why, notifies an idle worker if one wants to be notified. Runs with the rights of its owner: at commit, the current role may be any.';
 
-COMMENT ON FUNCTION treadle.oldest_of_lanes(p_lanes treadle.lane_range[], p_due timestamp with time zone, p_wanted integer, p_lockers xid[], OUT picked treadle.lane_range[], OUT shares integer[], OUT jobs integer, OUT per_lane integer) IS 'Which of these lanes have the oldest jobs, from when on, and how many.';
+COMMENT ON FUNCTION treadle.oldest_of_lanes(p_lanes treadle.lane_range[], p_due timestamp with time zone, p_wanted integer, p_lockers xid[], OUT picked treadle.lane_range[], OUT shares integer[], OUT jobs integer, OUT per_lane integer) IS 'Of lanes of one priority: which have the oldest p_wanted jobs, from when on, and how many of them. It locks nothing. A part of claims, whose settings fix the plan. It reads a few jobs of each lane, then more of those lanes only that can have more of the oldest: jobs are often enqueued in bursts.';
 
 COMMENT ON FUNCTION treadle.operate(p_action character varying, p_ids uuid[], p_actor text, p_reason text, p_priority integer, p_act uuid, p_continues boolean) IS 'Changes jobs for an operator: retry, cancel, delete, run_now or priority. Each change writes a row of the audit in the same transaction. Returns the outcome for each job, and the status that it had.';
 
-COMMENT ON FUNCTION treadle.operate_schedule(p_action character varying, p_name character varying, p_actor text, p_reason text) IS 'Changes a schedule for an operator: pause, resume, run (enqueue a job now, besides its times) or delete. Returns done; unchanged, if it is paused already, or not paused; missing, if there is no such schedule; or declared: remove it from the code, or pause it.';
+COMMENT ON FUNCTION treadle.operate_schedule(p_action character varying, p_name character varying, p_actor text, p_reason text) IS 'Changes a schedule for an operator: pause, resume, run (enqueue a job now, besides its times) or delete. Returns done; unchanged, if it is paused already, or not paused; missing; or declared: remove it from the code, or pause it. Runs with the rights of its owner: a schedule cannot be changed without an audit row.';
 
 COMMENT ON FUNCTION treadle.outcome_of(p_status character varying, p_flags smallint) IS 'The status of a job; skipped if it was cancelled because it was not needed.';
 
@@ -649,55 +629,72 @@ COMMENT ON FUNCTION treadle.partition_parts(p_job_type character varying, p_queu
 
 COMMENT ON FUNCTION treadle.partitions_of(p_job_type character varying, p_queue character varying, p_data text[], p_given text[]) IS 'The partitions of jobs that are to be enqueued, one for each of p_data; null if no limit or fairness is for these jobs, and no partition is given.';
 
-COMMENT ON FUNCTION treadle.pause(p_job_type character varying, p_queue character varying, p_actor text, p_reason text) IS 'Stops claims of this job type in this queue (null: any). Claimed jobs continue. Returns false if it was paused already.';
+COMMENT ON FUNCTION treadle.pause(p_job_type character varying, p_queue character varying, p_actor text, p_reason text) IS 'Stops claims of this job type in this queue (null: any). Claimed jobs continue. Returns false if it was paused already. Runs with the rights of its owner: nothing is paused without an audit row.';
 
-COMMENT ON FUNCTION treadle.prepare_job() IS 'Trigger: sets run_at of a job inserted without one, blocks a job behind an earlier one with its key, and sets finished_at.';
+CREATE TABLE treadle.pauses (
+    job_type character varying(50) DEFAULT ''::character varying NOT NULL,
+    queue character varying(50) DEFAULT ''::character varying NOT NULL,
+    paused_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    paused_by text,
+    reason text
+);
+ALTER TABLE ONLY treadle.pauses ALTER COLUMN job_type SET STATISTICS 0;
+ALTER TABLE ONLY treadle.pauses ALTER COLUMN queue SET STATISTICS 0;
+ALTER TABLE ONLY treadle.pauses ALTER COLUMN paused_at SET STATISTICS 0;
+ALTER TABLE ONLY treadle.pauses ALTER COLUMN paused_by SET STATISTICS 0;
+ALTER TABLE ONLY treadle.pauses ALTER COLUMN reason SET STATISTICS 0;
 
-COMMENT ON FUNCTION treadle.prepare_lanes(p_job_types character varying[], p_sure boolean) IS 'Makes sure that a search of the active lanes of these job types finds every job. Returns p_safe for safe_floor().';
+COMMENT ON TABLE treadle.pauses IS 'What is not claimed for now: a job type, a queue, a job type in a queue, or (both empty) everything.';
+
+COMMENT ON FUNCTION treadle.pauses_of(p_job_type character varying, p_queue character varying) IS 'The pauses that keep jobs of this type in this queue from being claimed. The planner inlines this function.';
+
+COMMENT ON FUNCTION treadle.prepare_job() IS 'Trigger: sets run_at of a job inserted without one, blocks a job behind an earlier one with its key, and sets finished_at. The partition must be valid: a tick or a claim that read another one would fail. (That of a lane is checked, too, but a session can pretend that the lane is listed.)';
+
+COMMENT ON FUNCTION treadle.prepare_lanes(p_job_types character varying[], p_sure boolean) IS 'Makes sure that a search of the active lanes of these job types finds every job. Called before a search, if the last tick is not recent. Active lanes and floors are right if a tick has just looked for jobs that were committed late. So the search makes the tick itself, if it can: a program that only claims needs no other process that ticks. Otherwise, and if p_sure, the search must start at floors that are safe, and lanes that have become dormant meanwhile are active again.';
 
 COMMENT ON FUNCTION treadle.prune_error_groups(p_keep interval, p_limit integer) IS 'Deletes groups of errors that were not seen for p_keep. Returns how many. Workers call it every minute. It deletes at most p_limit rows of grouped_errors; later calls delete the rest.';
 
-COMMENT ON FUNCTION treadle.prune_jobs(p_status character varying, p_age interval, p_limit integer, p_after timestamp with time zone, OUT pruned integer, OUT reached timestamp with time zone) IS 'Deletes up to p_limit jobs that finished with p_status more than p_age ago. With p_after null, goes on where the last such call stopped. Returns how many, and the time that it reached: pass it as p_after of the next call, so that that call skips the dead index entries of this one.';
+COMMENT ON FUNCTION treadle.prune_jobs(p_status character varying, p_age interval, p_limit integer, p_after timestamp with time zone, OUT pruned integer, OUT reached timestamp with time zone) IS 'Deletes up to p_limit jobs that finished with p_status more than p_age ago. With p_after null, goes on where the last such call stopped. Returns how many, and the time that it reached: pass it as p_after of the next call, which then skips the dead index entries of this one.';
 
 COMMENT ON FUNCTION treadle.prune_schedules(p_limit integer) IS 'Deletes schedules that were retired a month ago, and the record of times that are a month old. Returns the number of times.';
 
 COMMENT ON FUNCTION treadle.prune_unique_periods(p_limit integer) IS 'Forgets the periods of unique keys that are over. Returns how many.';
 
-COMMENT ON FUNCTION treadle.put_schedule(p_name character varying, p_job_type character varying, p_expression character varying, p_data jsonb, p_timezone character varying, p_options jsonb, p_exists boolean, p_actor text, p_reason text) IS 'Adds a schedule, or changes one that was added with this function. Workers enqueue its jobs. Returns done, exists, missing, or declared (in code).';
+COMMENT ON FUNCTION treadle.put_schedule(p_name character varying, p_job_type character varying, p_expression character varying, p_data jsonb, p_timezone character varying, p_options jsonb, p_exists boolean, p_actor text, p_reason text) IS 'Adds a schedule, or changes one that was added with this function. Workers enqueue its jobs. Returns done, exists, missing, or declared (in code: change the code, or pause the schedule). p_options has the other columns:';
 
-COMMENT ON FUNCTION treadle.raise_floors(p_now timestamp with time zone, p_running xid[], p_lanes treadle.lane_range[]) IS 'Raises the floors of these lanes to their first jobs.';
+COMMENT ON FUNCTION treadle.raise_floors(p_now timestamp with time zone, p_running xid[], p_lanes treadle.lane_range[]) IS 'Raises the floors of these lanes to their first jobs, for a claim that has read many dead entries: thousands of jobs can be claimed between two ticks. Whatever this passes over (a job that commits now, a row that is locked) is found by the next tick: it searches below every floor whose transaction, or any other, has ended since the last one. See public/tick.sql.';
 
-COMMENT ON FUNCTION treadle.recent_lockers() IS 'The transactions that may currently have locked a row: those that the snapshot lists as running, and the next ids, because a snapshot does not list the newest transactions. The current transaction is left out: it may have locked jobs that did not fit into a limit. (In SQL, it would be planned again in every transaction.)';
+COMMENT ON FUNCTION treadle.recent_lockers() IS 'The transactions that may currently have locked a row: those that the snapshot lists as running, and the next ids, because a snapshot does not list the newest transactions. Not the current transaction: it may have locked jobs that did not fit into a limit. (In SQL, it would be planned again in every transaction.)';
 
 COMMENT ON FUNCTION treadle.record_event(p_id uuid, p_name character varying, p_data jsonb, p_lease bigint, p_worker_id character varying) IS 'Adds an event to a job, with the next number: from its worker (with the lease number), or from any session (without). Returns false if the claim is lost or there is no such job.';
 
 COMMENT ON FUNCTION treadle.record_events(p_worker_id character varying, p_ids uuid[], p_leases bigint[], p_owners integer[], p_sequences integer[], p_names character varying[], p_data text[], p_ages double precision[]) IS 'Writes the events of a worker''s handlers, of many jobs in one statement, each fenced by its lease number. p_owners says to which of the jobs an event belongs. Returns the ids of the jobs that were accepted.';
 
-COMMENT ON FUNCTION treadle.recount_workflow(p_id uuid) IS 'Counts the jobs of a workflow again, after they were changed while triggers were off. Returns false if there is no such workflow.';
+COMMENT ON FUNCTION treadle.recount_workflow(p_id uuid) IS 'Counts the jobs of a workflow again, after they were changed while triggers were off, at any time. Returns false if there is no such workflow. Of a job that was deleted, nobody knows how it ended: if the counts have not included it so far, it counts as cancelled.';
 
 COMMENT ON FUNCTION treadle.recover_lost_workers(p_crash_limit integer, p_now timestamp with time zone, p_watched interval) IS 'Gives back the jobs of workers whose lease has expired, and returns them. One call at a time does the work. Workers without a lease, which send heartbeats by hand, are left to recover_stale_jobs().';
 
-COMMENT ON FUNCTION treadle.recover_stale_jobs(p_timeout interval, p_now timestamp with time zone) IS 'Gives back the jobs of workers that sent neither a heartbeat (workers.seen_at) nor a report about the job (jobs.seen_at) for p_timeout; those without attempts left fail. Returns how many.';
+COMMENT ON FUNCTION treadle.recover_stale_jobs(p_timeout interval, p_now timestamp with time zone) IS 'Gives back the jobs of workers that sent neither a heartbeat (workers.seen_at) nor a report about the job (jobs.seen_at) for p_timeout; those without attempts left fail. Returns how many. If there never was a sign, the age of the claim counts. A sign from the future is from before the clock was set back: if there is no other, the time of that jump counts.';
 
-COMMENT ON FUNCTION treadle.recover_unregistered(p_timeout interval, p_crash_limit integer, p_now timestamp with time zone) IS 'Gives back the jobs of clients that are not registered as workers, if there was no sign of them for p_timeout: neither the claim itself, nor a start, nor progress. Such a client may still be working, so the time is long, and workers call this once a minute. recover_stale_jobs() is for whoever knows a shorter time. It is also what finds the jobs of a worker whose row is missing after a restore.';
+COMMENT ON FUNCTION treadle.recover_unregistered(p_timeout interval, p_crash_limit integer, p_now timestamp with time zone) IS 'Gives back the jobs of clients that are not registered as workers, if there was no sign of them for p_timeout: neither the claim itself, nor a start, nor progress. Such a client may still be working, so the time is long; recover_stale_jobs() is for whoever knows a shorter one. It also finds the jobs of a worker whose row is missing after a restore. Workers call it once a minute.';
 
 COMMENT ON FUNCTION treadle.recover_worker(p_worker_id character varying, p_reason text, p_crashed uuid[], p_overdue uuid[], p_crash_limit integer, p_keep boolean) IS 'Gives back the jobs that a dead worker had claimed: p_crashed count as crashed (null: those that were running count as lost), p_overdue as failed attempts, the rest as neither. Returns the jobs with their new status.';
 
-COMMENT ON FUNCTION treadle.register_lanes() IS 'Trigger: lists the lanes of inserted jobs.';
+COMMENT ON FUNCTION treadle.register_lanes() IS 'Trigger: after jobs were inserted, makes sure that their lanes are listed, and that no job lies where no claim would find it.';
 
 COMMENT ON FUNCTION treadle.register_worker(p_worker_id character varying, p_lease interval, p_job_types character varying[], p_queues character varying[], p_concurrency integer, p_host text, p_pid integer, p_version text, p_process_types character varying[], p_children integer, p_handlers text[]) IS 'Registers a worker that starts, and gives back the jobs of an earlier one of this name, which the new one does not know. If it does not renew its lease within p_lease, other workers get its jobs. The same process (host and pid) may register again, and keeps its jobs.';
 
 COMMENT ON FUNCTION treadle.release_job(p_id uuid, p_delay interval, p_lease bigint, p_worker_id character varying) IS 'Gives a claimed job back without using an attempt: to its old place, or due after p_delay. Returns false if the claim is lost. Checks the fence, then ends the attempt as settle_jobs() does.';
 
-COMMENT ON FUNCTION treadle.renew_workers(p_worker_ids character varying[], p_lease interval, p_asleep boolean) IS 'Renews the leases of workers; call it again before p_lease has passed. p_asleep: they claim nothing before the next call.';
+COMMENT ON FUNCTION treadle.renew_workers(p_worker_ids character varying[], p_lease interval, p_asleep boolean) IS 'Renews the leases of workers; call it again before p_lease has passed. p_asleep: they have a long lease and no jobs, and renew it with p_asleep false, and an ordinary lease, before they claim (decision 53).';
 
 COMMENT ON FUNCTION treadle.reopen_limit(p_name character varying) IS 'After a limit was changed: lanes that wait for it are searched again.';
 
 COMMENT ON FUNCTION treadle.report_progress(p_id uuid, p_progress integer, p_stage character varying, p_lease bigint, p_worker_id character varying) IS 'Records the progress (0 to 100) and the stage of a running job; null leaves a value as it is. Returns false if the claim is lost.';
 
-COMMENT ON FUNCTION treadle.report_stopped_children(p_worker_id character varying, p_processes integer[], p_jobs uuid[], p_seconds double precision[], p_starting boolean[]) IS 'Notes which child processes of a worker were stopped, or are still starting, with their jobs and for how many seconds; empty arrays: none. It takes no jobs away.';
+COMMENT ON FUNCTION treadle.report_stopped_children(p_worker_id character varying, p_processes integer[], p_jobs uuid[], p_seconds double precision[], p_starting boolean[]) IS 'Notes which child processes of a worker were stopped, or are still starting, with their jobs and for how many seconds; empty arrays: none. It takes no jobs away. The process that renews the worker''s lease calls it whenever that has changed, and must not wait for a lock.';
 
-COMMENT ON FUNCTION treadle.report_stuck(p_worker_id character varying, p_kind character varying, p_seconds double precision, p_job uuid, p_stack text) IS 'Notes that the event loop of a worker has not run for p_seconds (p_kind: stopped, or blocked by p_job), that it does not begin p_job, which it claimed that long ago (unbegun), or that all is well again (null). It takes no jobs away, and marks a job that blocks it as running.';
+COMMENT ON FUNCTION treadle.report_stuck(p_worker_id character varying, p_kind character varying, p_seconds double precision, p_job uuid, p_stack text) IS 'Notes that the event loop of a worker has not run for p_seconds (p_kind: stopped, or blocked by p_job), that it does not begin p_job, which it claimed that long ago (unbegun), or that all is well again (null). The worker keeps its lease and its jobs; one that blocks it is marked as running. The process that renews the worker''s lease calls it, and must not wait for a lock.';
 
 CREATE TABLE treadle.workflows (
     id uuid NOT NULL,
@@ -711,7 +708,7 @@ CREATE TABLE treadle.workflows (
     work bigint DEFAULT 0 NOT NULL,
     done bigint DEFAULT 0 NOT NULL
 )
-WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0');
+WITH (fillfactor='50', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_cost_delay='0');
 
 COMMENT ON TABLE treadle.workflows IS 'What is known of workflows and batches besides their rows in jobs. The counts are those of the last tick: member_changes has what came since.';
 
@@ -723,8 +720,6 @@ COMMENT ON COLUMN treadle.workflows.plan IS 'Which jobs are added when it begins
 
 COMMENT ON COLUMN treadle.workflows.has_plan IS 'For roles that may not read the plan, which contains payloads.';
 
-COMMENT ON COLUMN treadle.workflows.jobs IS 'How many jobs it has.';
-
 COMMENT ON COLUMN treadle.workflows.completed IS 'How many have completed, or were not needed.';
 
 COMMENT ON COLUMN treadle.workflows.cancelled IS 'How many were cancelled, or deleted before they ended.';
@@ -735,15 +730,15 @@ COMMENT ON COLUMN treadle.workflows.done IS 'The efforts of those that have ende
 
 COMMENT ON FUNCTION treadle.report_workflow(p_workflow treadle.workflows) IS 'Writes the progress of a workflow into its row in jobs.';
 
-COMMENT ON FUNCTION treadle.request_notifications(p_kind text, p_for interval) IS 'Starts notifications on channel(p_kind) for this long, at most 5 minutes; call it again to continue. ends: the ids of jobs that finish. news: the ids of jobs with new events or progress.';
+COMMENT ON FUNCTION treadle.request_notifications(p_kind text, p_for interval) IS 'Starts notifications on channel(p_kind) for this long, at most 5 minutes; call it again to continue. ends: the ids of jobs that finish. news: the ids of jobs with new events or progress. Runs with the rights of its owner: a viewer may not set the sequences directly.';
 
-COMMENT ON FUNCTION treadle.reset_floors(p_before timestamp with time zone, p_now timestamp with time zone) IS 'After the clock was set back: notes it, removes all floors, and corrects times that are in the future.';
+COMMENT ON FUNCTION treadle.reset_floors(p_before timestamp with time zone, p_now timestamp with time zone) IS 'After the clock was set back from p_before: no floor is valid any more, and some other times are in the future. A part of tick().';
 
-COMMENT ON FUNCTION treadle.reset_limit(p_name character varying, p_key character varying, p_actor text, p_reason text) IS 'Undoes set_limit(): the limit is as the code declares it, or gone if no code does. Returns false if nothing was changed.';
+COMMENT ON FUNCTION treadle.reset_limit(p_name character varying, p_key character varying, p_actor text, p_reason text) IS 'Undoes set_limit(): the limit is as the code declares it, or gone if no code does. Returns false if nothing was changed. Runs with the rights of its owner, as set_limit().';
 
 COMMENT ON FUNCTION treadle.results_for(p_id uuid) IS 'The arguments of a job that are results of others.';
 
-COMMENT ON FUNCTION treadle.resume(p_job_type character varying, p_queue character varying, p_actor text, p_reason text) IS 'Ends the pause with exactly this job type and queue (null: any). Returns false if there is no such pause.';
+COMMENT ON FUNCTION treadle.resume(p_job_type character varying, p_queue character varying, p_actor text, p_reason text) IS 'Ends the pause with exactly this job type and queue (null: any). Returns false if there is no such pause. Runs with the rights of its owner, as pause().';
 
 COMMENT ON FUNCTION treadle.retry_delay(p_attempts integer) IS 'The default delay before a job is retried after p_attempts attempts. Exponential: 1 s, doubled with each attempt, at most 1 h, with 50 % jitter, so that jobs that failed together are not retried together.';
 
@@ -751,7 +746,7 @@ COMMENT ON FUNCTION treadle.retry_job(p_id uuid) IS 'Runs a finished job again, 
 
 COMMENT ON FUNCTION treadle.retry_workflow(p_id uuid) IS 'Retries the jobs of a workflow that failed, or were cancelled by somebody (a workflow among them itself, if it has none yet); those that were stopped because of them follow by themselves. Returns how many.';
 
-COMMENT ON FUNCTION treadle.review_limits(p_now timestamp with time zone, p_names character varying[], p_keys character varying[]) IS 'Wakes lanes whose limit had an opening that no claim has used, and notes which of the limits named here have room.';
+COMMENT ON FUNCTION treadle.review_limits(p_now timestamp with time zone, p_names character varying[], p_keys character varying[]) IS 'A part of tick(): lanes whose limit had an opening that no claim has used, and still has room, become active. And the limits that the lanes wait for which the tick examines in turn: nothing waits forever because an opening was not noted.';
 
 COMMENT ON FUNCTION treadle.roll_up_workflow(p_id uuid, p_since timestamp with time zone) IS 'Adds what has changed to the counts of a workflow, and returns it. The row of the workflow is locked by the caller. What was noted before p_since is left: an open snapshot may keep what was deleted there, and it would be read each time.';
 
@@ -759,21 +754,23 @@ COMMENT ON FUNCTION treadle.roll_up_workflows(p_since timestamp with time zone) 
 
 COMMENT ON FUNCTION treadle.running_transactions() IS 'The transactions that were running when the snapshot was taken. A claim leaves out the rows that they have locked while it reads, which is cheaper than trying each lock. That is only a guess, because xmax may be the id of something else.';
 
-COMMENT ON FUNCTION treadle.safe_floor(p_lane treadle.lane, p_safe treadle.ticks) IS 'A floor below which no transaction that saw the tick p_safe has placed a job; null: every job must be searched.';
+COMMENT ON FUNCTION treadle.safe_floor(p_lane treadle.lane, p_safe treadle.ticks) IS 'A floor below which no transaction that saw the tick p_safe has placed a job; null: every job must be searched. The planner inlines this function.';
 
 COMMENT ON FUNCTION treadle.safe_tick(p_snapshot pg_snapshot) IS 'A tick such that every transaction that has ended since the last tick has seen what was visible to it. For a search that must not miss a job that was committed late: see safe_floor().';
 
+COMMENT ON FUNCTION treadle.sample_jobs() IS 'For the doctor: the first jobs of some lanes, both of those that are due and of those that are due next, and jobs that are claimed. Jobs that come back again and again are among them.';
+
 COMMENT ON FUNCTION treadle.save_checkpoint(p_id uuid, p_checkpoint jsonb, p_lease bigint, p_worker_id character varying) IS 'Saves the checkpoint of a job for its next attempt. Returns false if the claim is lost.';
 
-COMMENT ON FUNCTION treadle.send_notification(p_kind text, p_payload text) IS 'Sends a notification on channel(p_kind), unless this session has switched them off (set "treadle".notify = off, for transactions that must not contain a NOTIFY), or the server''s queue of notifications is almost full, because some session listens and does not read: then the transaction could not commit. Notifications are hints; nothing depends on them.';
+COMMENT ON FUNCTION treadle.send_notification(p_kind text, p_payload text) IS 'Sends a notification on channel(p_kind), unless this session has switched them off (set "treadle".notify = off, for transactions that must not contain a NOTIFY), or the server''s queue of notifications is almost full: then the transaction could not commit. Notifications are hints; nothing depends on them.';
 
-COMMENT ON FUNCTION treadle.send_signal(p_id uuid, p_name character varying, p_value jsonb, p_actor text) IS 'Sends a signal to a workflow: the step that waits for it completes, with the value as its result. Returns taken, too late or unknown.';
+COMMENT ON FUNCTION treadle.send_signal(p_id uuid, p_name character varying, p_value jsonb, p_actor text) IS 'Sends a signal to a workflow: the step that waits for it completes, with the value as its result. A signal may come before its step begins to wait. Only the first one counts. p_id is the workflow, or the step itself. It is written to the audit. Returns taken; too late, if the step has got a signal, or has ended in another way; or unknown, if there is no such step.';
 
-COMMENT ON FUNCTION treadle.serving_workers(p_queue character varying, p_job_type character varying, p_now timestamp with time zone) IS 'The live workers with a lease that would claim a job of this type in this queue, the job types that share slots with it, and how many slots there are.';
+COMMENT ON FUNCTION treadle.serving_workers(p_queue character varying, p_job_type character varying, p_now timestamp with time zone) IS 'The live workers with a lease that would claim a job of this type in this queue. A worker has one number of slots for jobs on its event loop and threads, and another for jobs in child processes: "together" are the job types that share slots with this one, "places" is how many there are. A worker whose concurrency was set to 0 has none of either.';
 
-COMMENT ON FUNCTION treadle.set_concurrency(p_worker_id character varying, p_concurrency integer, p_actor text, p_reason text) IS 'Changes how many jobs a live worker runs at once, until the worker ends. Null: as many as it was started with. With 0 it claims nothing. Returns done; unchanged, if it is so already; missing, if there is no live worker of this name; or unsupported, if it registered no number.';
+COMMENT ON FUNCTION treadle.set_concurrency(p_worker_id character varying, p_concurrency integer, p_actor text, p_reason text) IS 'Changes how many jobs a live worker runs at once, until the worker ends. Null: as many as it was started with; 0: it claims nothing. Returns done; unchanged; missing, if there is no live worker of this name; or unsupported, if it registered no number. Runs with the rights of its owner: the number cannot be changed without an audit row.';
 
-COMMENT ON FUNCTION treadle.set_limit(p_name character varying, p_amount integer, p_period interval, p_burst integer, p_key character varying, p_per character varying, p_job_type character varying, p_queue character varying, p_actor text, p_reason text) IS 'Changes a limit at run time (p_amount null: no limit; 0: nothing runs), for one value of its "per" (p_key) or for all; with a job type or queue, adds it. Returns false if there is no such limit.';
+COMMENT ON FUNCTION treadle.set_limit(p_name character varying, p_amount integer, p_period interval, p_burst integer, p_key character varying, p_per character varying, p_job_type character varying, p_queue character varying, p_actor text, p_reason text) IS 'Changes a limit at run time (p_amount null: no limit; 0: nothing runs), for one value of its "per" (p_key) or for all; with a job type or queue, adds it. Also the weight of a value where values take turns, and aging. The values stay, whatever the code declares, until reset_limit(). Returns false if there is no such limit. Runs with the rights of its owner: limits cannot be changed without an audit row.';
 
 COMMENT ON FUNCTION treadle.set_partitions(p_ids uuid[]) IS 'Gives pending jobs the partition that their limits need, if they were inserted by hand, or before there was a limit. Returns how many were changed.';
 
@@ -785,7 +782,7 @@ COMMENT ON FUNCTION treadle.settle_workflows(p_ids uuid[], p_past uuid) IS 'Deci
 
 COMMENT ON FUNCTION treadle.slots_in_use(p_jobs uuid[], p_leases bigint[], p_weights integer[]) IS 'Those of the listed jobs that are still claimed or running under the same lease. The planner inlines this function. The limit of 1 keeps it from turning the subquery into a join that would read all jobs; and only the primary key matches: see complete_jobs.sql.';
 
-COMMENT ON FUNCTION treadle.start_job(p_id uuid, p_lease bigint, p_worker_id character varying) IS 'Marks a claimed job as running. Returns false if the claim is lost.';
+COMMENT ON FUNCTION treadle.start_job(p_id uuid, p_lease bigint, p_worker_id character varying) IS 'Marks a claimed job as running. As in every function that writes for a worker: with p_lease the write is fenced, and false means that the claim is lost and nothing changed. Without p_lease, the job is changed whichever worker has claimed it.';
 
 COMMENT ON FUNCTION treadle.start_jobs(p_worker_id character varying, p_ids uuid[], p_leases bigint[], p_seconds double precision[], p_progress integer[], p_stages character varying[], p_paces text[]) IS 'Marks claimed jobs as running for p_seconds, with this progress, stage and pace (null: unchanged). Returns the ids that were accepted; the claims of the others are lost.';
 
@@ -795,25 +792,27 @@ COMMENT ON FUNCTION treadle.sum_counts(p_histograms jsonb) IS 'Adds histograms, 
 
 COMMENT ON FUNCTION treadle.sum_minutes(p_reached timestamp with time zone) IS 'For count_minutes(): sums the minutes that are complete in "treadle".spans, for charts of hours and days. p_reached: nothing will be added to minutes before this time.';
 
-COMMENT ON FUNCTION treadle.sweep_stored(p_grace interval, p_limit integer, p_parts integer, OUT swept integer, OUT more boolean, OUT files uuid[], OUT places text[]) IS 'Removes stored objects that no job uses and that were not written to for p_grace, in small steps. Returns how many, whether there is more to do, and the files to remove elsewhere.';
+COMMENT ON FUNCTION treadle.sweep_stored(p_grace interval, p_limit integer, p_parts integer, OUT swept integer, OUT more boolean, OUT files uuid[], OUT places text[]) IS 'Removes stored objects that no job uses and that were not written to for p_grace. Returns how many, whether there is more to do, and the files to remove elsewhere: the caller removes those, then the rows. If that fails, they are returned again after a minute.';
 
-COMMENT ON FUNCTION treadle.taken_slots(p_ids uuid[], p_lanes treadle.lane[], p_limited integer[], p_limits integer[]) IS 'Which limits the claimed jobs use: for hold_slots(). The lanes that they are from have numbers, and so have the limits; p_limited and p_limits say which lane has which limit.';
+COMMENT ON FUNCTION treadle.taken_slots(p_ids uuid[], p_lanes treadle.lane[], p_limited integer[], p_limits integer[]) IS 'Which limits the claimed jobs use: for hold_slots(). The lanes that they are from have numbers, and so have the limits; p_limited and p_limits say which lane has which limit. The joins of lists are hashed: with nested loops, each job would be compared with each lane.';
 
-COMMENT ON FUNCTION treadle.tick(p_interval interval) IS 'Maintains the lanes; workers call it about every 0.5 s. Returns how many lanes it changed, 0 if another tick was just made.';
+COMMENT ON FUNCTION treadle.tick(p_interval interval) IS 'Maintains the lanes: raises their floors, finds jobs below them that were committed late, and makes unused lanes dormant. Workers call it about every 0.5 s; a claim calls it if nobody did. Returns how many lanes it changed.';
 
-COMMENT ON FUNCTION treadle.tick_is_fresh() IS 'Whether a tick has searched for late commits below the floors within the last 0.8 s. If not, a search makes a tick, or starts at a floor that is safe: see prepare_lanes(). (A tick from the future was made before the clock was set back.)';
+COMMENT ON FUNCTION treadle.tick_is_fresh() IS 'Whether a tick has searched for late commits below the floors within the last 0.8 s. If not, a search makes a tick, or starts at a floor that is safe: see prepare_lanes(). (A tick from the future was made before the clock was set back.) Call this before reading the floors, in a statement of its own: a tick between the two may lower a floor.';
 
 COMMENT ON FUNCTION treadle.time_buckets() IS 'The upper bounds of the histograms of waiting and run times, in seconds.';
 
-COMMENT ON FUNCTION treadle.unblock_next(p_id uuid, p_key character varying) IS 'A job with this key has ended: unblocks the oldest blocked job of the key.';
+COMMENT ON FUNCTION treadle.unblock_next(p_id uuid, p_key character varying) IS 'A job with this key has ended: unblocks the oldest blocked job of the key. While a key has blocked jobs, it has at least one unfinished job that is not blocked. Each of those unblocks one other when it finishes, so two that finish at the same time unblock two. More than one unblocked job does no harm: claims take only the head.';
 
-COMMENT ON FUNCTION treadle.use_stored(p_job_ids uuid[], p_stored_ids uuid[]) IS 'Records that existing jobs use stored objects: those that a handler stores, and those that its result refers to. Returns the objects that do not exist; no use is recorded for them.';
+COMMENT ON FUNCTION treadle.use_stored(p_job_ids uuid[], p_stored_ids uuid[]) IS 'Records that existing jobs use stored objects. Returns the objects that do not exist; no use is recorded for them. Key share locks: until a use is committed, sweep_stored() skips the object, and the job cannot be pruned.';
 
-COMMENT ON FUNCTION treadle.wait_for_limits(p_now timestamp with time zone, p_lanes treadle.lane[], p_names character varying[], p_keys character varying[], p_opens timestamp with time zone[]) IS 'Makes lanes dormant whose jobs wait for a limit.';
+COMMENT ON FUNCTION treadle.wait_for_limits(p_now timestamp with time zone, p_lanes treadle.lane[], p_names character varying[], p_keys character varying[], p_opens timestamp with time zone[]) IS 'Makes lanes dormant whose jobs wait for a limit, one element of each list per lane, until there is an opening of the limit (see lanes_with_room.sql). One is noted when a job ends (see note_openings.sql), for a limit per period at p_opens, when the next job may start, and a few times shortly after a lane became dormant: whoever ended a job meanwhile may not have seen that a lane waits.';
 
-COMMENT ON FUNCTION treadle.wake_lanes(p_now timestamp with time zone, p_names character varying[], p_keys character varying[], p_most bigint[]) IS 'Makes some of the lanes active that wait for these limits.';
+COMMENT ON FUNCTION treadle.waiting_limits(p_name character varying, p_limit integer) IS 'The limits that lanes wait for, and their keys, each with the time of one of its lanes: one step in idx_lanes_limit for each, up to p_limit. Null for p_name: of all limits.';
 
-COMMENT ON FUNCTION treadle.wake_workers(p_due timestamp with time zone, p_now boolean) IS 'Notifies an idle worker of a job that is due at p_due: when this transaction commits, or with p_now in this call.';
+COMMENT ON FUNCTION treadle.wake_lanes(p_now timestamp with time zone, p_names character varying[], p_keys character varying[], p_most bigint[]) IS 'Makes some of the lanes active that wait for these limits: as many of each as its element of p_most says, and at most c_lanes. The next claims take care of the others.';
+
+COMMENT ON FUNCTION treadle.wake_workers(p_due timestamp with time zone, p_now boolean) IS 'Notifies an idle worker of a job that is due at p_due: when this transaction commits, or with p_now in this call. It is only a hint: idle workers also poll, every second or, asleep, every minute.';
 
 COMMENT ON FUNCTION treadle.watch_member(p_id uuid, p_past uuid) IS 'Watches one of the jobs of a workflow that have not ended: marks it, so that whoever ends it comes back to the workflow.';
 
@@ -855,6 +854,13 @@ ALTER TABLE treadle.audit ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 
+CREATE SEQUENCE treadle.awaited
+    START WITH 0
+    INCREMENT BY 1
+    MINVALUE 0
+    NO MAXVALUE
+    CACHE 1;
+
 CREATE TABLE treadle.clock_jumps (
     id bigint NOT NULL,
     before timestamp with time zone NOT NULL,
@@ -888,13 +894,9 @@ CREATE TABLE treadle.dependencies (
     effort integer DEFAULT 1 NOT NULL,
     CONSTRAINT dependencies_needs_check CHECK (((needs)::text = ANY ((ARRAY['completed'::character varying, 'ended'::character varying, 'failed'::character varying, 'member'::character varying])::text[])))
 )
-WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='5000', autovacuum_vacuum_cost_delay='0');
+WITH (autovacuum_vacuum_threshold='5000', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_cost_delay='0');
 
 COMMENT ON TABLE treadle.dependencies IS 'Which jobs wait for which others (using(after=…)). Kept until the job that waits is deleted.';
-
-COMMENT ON COLUMN treadle.dependencies.job_id IS 'The job that waits.';
-
-COMMENT ON COLUMN treadle.dependencies.after_id IS 'The job that it waits for.';
 
 COMMENT ON COLUMN treadle.dependencies.needs IS 'What that job has to be: completed; ended, then it may also have failed, or was cancelled or deleted; failed, then it must not have completed; or a member, then the job that waits is a workflow, and fails if this one does not complete.';
 
@@ -919,7 +921,7 @@ CREATE TABLE treadle.dependency_checks (
     past uuid,
     error text
 )
-WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0');
+WITH (autovacuum_vacuum_threshold='1000', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_cost_delay='0');
 ALTER TABLE ONLY treadle.dependency_checks ALTER COLUMN id SET STATISTICS 0;
 ALTER TABLE ONLY treadle.dependency_checks ALTER COLUMN noted_at SET STATISTICS 0;
 ALTER TABLE ONLY treadle.dependency_checks ALTER COLUMN look_at SET STATISTICS 0;
@@ -991,7 +993,7 @@ CREATE TABLE treadle.depths (
     jobs bigint,
     counted_at timestamp with time zone NOT NULL
 )
-WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0');
+WITH (fillfactor='50', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_cost_delay='0');
 
 COMMENT ON TABLE treadle.depths IS 'How many jobs there are in lanes that are too deep to be counted whenever somebody looks, and of each status of finished jobs, divided by time. See count_depths().';
 
@@ -1040,7 +1042,7 @@ CREATE TABLE treadle.error_groups (
     muted_until timestamp with time zone,
     muted_versions text[]
 )
-WITH (fillfactor='50', toast_tuple_target='256', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0');
+WITH (fillfactor='50', toast_tuple_target='256', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_cost_delay='0');
 
 COMMENT ON TABLE treadle.error_groups IS 'Failed attempts with the same job type, exception and message, apart from numbers, ids and the like in it. Workers count them a few seconds later. A group is deleted 30 days after its last error.';
 
@@ -1152,7 +1154,7 @@ CREATE TABLE treadle.floors (
     floor timestamp with time zone NOT NULL,
     xid xid8 NOT NULL
 )
-WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='50', autovacuum_vacuum_cost_delay='0');
+WITH (autovacuum_vacuum_threshold='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_cost_delay='0');
 ALTER TABLE ONLY treadle.floors ALTER COLUMN id SET STATISTICS 0;
 ALTER TABLE ONLY treadle.floors ALTER COLUMN queue SET STATISTICS 0;
 ALTER TABLE ONLY treadle.floors ALTER COLUMN job_type SET STATISTICS 0;
@@ -1224,7 +1226,7 @@ CREATE TABLE treadle.lanes (
     CONSTRAINT dormant_for_limit CHECK (((limit_name IS NULL) OR ((dormant_xid IS NOT NULL) AND (limit_key IS NOT NULL)))),
     CONSTRAINT valid_partition CHECK ((((partition)::text = ''::text) OR (jsonb_typeof((partition)::jsonb) = 'object'::text)))
 )
-WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='50', autovacuum_vacuum_cost_delay='0');
+WITH (fillfactor='50', autovacuum_vacuum_threshold='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_cost_delay='0');
 ALTER TABLE ONLY treadle.lanes ALTER COLUMN id SET STATISTICS 0;
 ALTER TABLE ONLY treadle.lanes ALTER COLUMN queue SET STATISTICS 0;
 ALTER TABLE ONLY treadle.lanes ALTER COLUMN job_type SET STATISTICS 0;
@@ -1269,7 +1271,7 @@ CREATE TABLE treadle.limit_holders (
     full_at timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
     closed_until timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL
 )
-WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0');
+WITH (autovacuum_vacuum_threshold='1000', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_cost_delay='0');
 ALTER TABLE ONLY treadle.limit_holders ALTER COLUMN name SET STATISTICS 0;
 ALTER TABLE ONLY treadle.limit_holders ALTER COLUMN key SET STATISTICS 0;
 ALTER TABLE ONLY treadle.limit_holders ALTER COLUMN version SET STATISTICS 0;
@@ -1282,8 +1284,6 @@ ALTER TABLE ONLY treadle.limit_holders ALTER COLUMN full_at SET STATISTICS 0;
 ALTER TABLE ONLY treadle.limit_holders ALTER COLUMN closed_until SET STATISTICS 0;
 
 COMMENT ON TABLE treadle.limit_holders IS 'Which jobs use a limit. Only the newest row counts, and of its jobs only those that are still claimed or running under that lease.';
-
-COMMENT ON COLUMN treadle.limit_holders.weight IS 'The sum of the weights.';
 
 COMMENT ON COLUMN treadle.limit_holders.found IS 'How many of the jobs still used the limit when that was last checked.';
 
@@ -1315,7 +1315,7 @@ CREATE TABLE treadle.limit_openings (
     name character varying(100) NOT NULL,
     key character varying(200) NOT NULL COLLATE pg_catalog."C"
 )
-WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0');
+WITH (autovacuum_vacuum_threshold='1000', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_cost_delay='0');
 ALTER TABLE ONLY treadle.limit_openings ALTER COLUMN opens_at SET STATISTICS 0;
 ALTER TABLE ONLY treadle.limit_openings ALTER COLUMN id SET STATISTICS 0;
 ALTER TABLE ONLY treadle.limit_openings ALTER COLUMN name SET STATISTICS 0;
@@ -1387,8 +1387,6 @@ COMMENT ON COLUMN treadle.limits.per IS 'Each value of this part of the partitio
 
 COMMENT ON COLUMN treadle.limits.amount IS 'How many at once, per period, or waiting. 0: none. Null: not limited.';
 
-COMMENT ON COLUMN treadle.limits.period IS 'Of a rate.';
-
 COMMENT ON COLUMN treadle.limits.burst IS 'Of a rate: how many may start at once after a quiet time. 1: evenly spaced. Null: the amount.';
 
 COMMENT ON COLUMN treadle.limits.when_full IS 'Of the kind pending: what happens when it is reached: refuse the new jobs, or drop (cancel) the oldest.';
@@ -1422,7 +1420,7 @@ CREATE TABLE treadle.member_changes (
     work bigint DEFAULT 0 NOT NULL,
     done bigint DEFAULT 0 NOT NULL
 )
-WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='10000', autovacuum_vacuum_cost_delay='0');
+WITH (autovacuum_vacuum_threshold='10000', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_cost_delay='0');
 
 COMMENT ON TABLE treadle.member_changes IS 'By how much the counts of a workflow change: a row for each job that was added, failed, was cancelled or retried, and for each statement that completed some. A tick adds them up, so that no row is updated by every job.';
 
@@ -1499,25 +1497,6 @@ COMMENT ON TABLE treadle.occurrences IS 'The times of schedules, and the jobs th
 
 COMMENT ON COLUMN treadle.occurrences.skipped IS 'Why no job was enqueued: missed or overlap.';
 
-CREATE TABLE treadle.pauses (
-    job_type character varying(50) DEFAULT ''::character varying NOT NULL,
-    queue character varying(50) DEFAULT ''::character varying NOT NULL,
-    paused_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    paused_by text,
-    reason text
-);
-ALTER TABLE ONLY treadle.pauses ALTER COLUMN job_type SET STATISTICS 0;
-ALTER TABLE ONLY treadle.pauses ALTER COLUMN queue SET STATISTICS 0;
-ALTER TABLE ONLY treadle.pauses ALTER COLUMN paused_at SET STATISTICS 0;
-ALTER TABLE ONLY treadle.pauses ALTER COLUMN paused_by SET STATISTICS 0;
-ALTER TABLE ONLY treadle.pauses ALTER COLUMN reason SET STATISTICS 0;
-
-COMMENT ON TABLE treadle.pauses IS 'What is not claimed for now: a job type, a queue, a job type in a queue, or (both empty) everything.';
-
-COMMENT ON COLUMN treadle.pauses.job_type IS 'Empty: every type.';
-
-COMMENT ON COLUMN treadle.pauses.queue IS 'Empty: every queue.';
-
 CREATE TABLE treadle.pruned (
     status character varying(20) NOT NULL,
     reached timestamp with time zone NOT NULL
@@ -1553,17 +1532,9 @@ CREATE TABLE treadle.spans (
     slowest_id uuid
 );
 
-COMMENT ON TABLE treadle.spans IS 'The rows of minutes, summed over spans of step seconds: 300 for 7 hours, 900 for 25 hours, 7200 for 8 days. Workers add a span after it has ended.';
+COMMENT ON TABLE treadle.spans IS 'The rows of minutes, with the same columns, summed over spans of step seconds: 300 for 7 hours, 900 for 25 hours, 7200 for 8 days. Workers add a span after it has ended.';
 
 COMMENT ON COLUMN treadle.spans.at IS 'When the span begins.';
-
-COMMENT ON COLUMN treadle.spans.errors IS 'Failed attempts, including those that were retried.';
-
-COMMENT ON COLUMN treadle.spans.waited_counts IS 'How many of the completed jobs waited how long: one count for each bucket of time_buckets(), and one for longer times.';
-
-COMMENT ON COLUMN treadle.spans.ran_counts IS 'How many of the completed jobs ran how long, in the same buckets.';
-
-COMMENT ON COLUMN treadle.spans.slowest_id IS 'The completed job that ran for the longest time. It may have been deleted since.';
 
 CREATE TABLE treadle.steps (
     job_id uuid NOT NULL,
@@ -1636,19 +1607,9 @@ CREATE TABLE treadle.totals (
     ran_counts bigint[] NOT NULL,
     counted_at timestamp with time zone NOT NULL
 )
-WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0');
+WITH (fillfactor='50', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_cost_delay='0');
 
-COMMENT ON TABLE treadle.totals IS 'What has finished since the queue was created, by queue and type, as minutes counts it. For metrics: these numbers do not decrease. Those of a type of which nothing has finished for 30 days are deleted.';
-
-COMMENT ON COLUMN treadle.totals.errors IS 'Failed attempts, including those that were retried.';
-
-COMMENT ON COLUMN treadle.totals.waited IS 'How long the completed jobs waited after they were due, in seconds, summed.';
-
-COMMENT ON COLUMN treadle.totals.waited_counts IS 'How many of the completed jobs waited how long: one count for each bucket of time_buckets(), and one for longer times.';
-
-COMMENT ON COLUMN treadle.totals.ran IS 'How long the completed jobs ran, in seconds, summed.';
-
-COMMENT ON COLUMN treadle.totals.ran_counts IS 'How many of the completed jobs ran how long, in the same buckets.';
+COMMENT ON TABLE treadle.totals IS 'What has finished since the queue was created, by queue and type, as minutes counts it, with the same columns. For metrics: these numbers do not decrease. Those of a type of which nothing has finished for 30 days are deleted.';
 
 CREATE TABLE treadle.type_settings (
     job_type character varying(50) NOT NULL,
@@ -1706,8 +1667,6 @@ COMMENT ON TABLE treadle.unique_periods IS 'For unique keys with a limit per per
 
 COMMENT ON COLUMN treadle.unique_periods.job_id IS 'The last job that was enqueued in this place.';
 
-COMMENT ON COLUMN treadle.unique_periods.taken_at IS 'When it was enqueued.';
-
 COMMENT ON COLUMN treadle.unique_periods.ends_at IS 'When this row is no longer needed.';
 
 CREATE TABLE treadle.unlisted_jobs (
@@ -1719,7 +1678,7 @@ CREATE TABLE treadle.unlisted_jobs (
     weight integer NOT NULL,
     noted_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
 )
-WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0');
+WITH (autovacuum_vacuum_threshold='1000', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_cost_delay='0');
 ALTER TABLE ONLY treadle.unlisted_jobs ALTER COLUMN id SET STATISTICS 0;
 ALTER TABLE ONLY treadle.unlisted_jobs ALTER COLUMN name SET STATISTICS 0;
 ALTER TABLE ONLY treadle.unlisted_jobs ALTER COLUMN key SET STATISTICS 0;
@@ -1778,6 +1737,13 @@ CREATE UNLOGGED TABLE treadle.wake_requests (
 );
 
 COMMENT ON TABLE treadle.wake_requests IS 'Transactions that decide at commit whether to notify workers. Always empty.';
+
+CREATE SEQUENCE treadle.watched
+    START WITH 0
+    INCREMENT BY 1
+    MINVALUE 0
+    NO MAXVALUE
+    CACHE 1;
 
 CREATE TABLE treadle.worker_concurrency (
     worker_id character varying(100) NOT NULL,
@@ -1860,8 +1826,6 @@ COMMENT ON COLUMN treadle.workers.stuck_stack IS 'Where its event loop is blocke
 COMMENT ON COLUMN treadle.workers.stopped_children IS 'Its child processes that were stopped, by a signal or a debugger, with the job that each one runs, and those that have been starting for long. Null: none. See report_stopped_children().';
 
 COMMENT ON COLUMN treadle.workers.lost_at IS 'When the worker was declared lost. Its row is kept for a day, so that a claim of it that arrives late is found.';
-
-COMMENT ON COLUMN treadle.workers.lost_because IS 'Why it was declared lost.';
 
 COMMENT ON COLUMN treadle.workers.jobs_given_back IS 'How many of its jobs were pending again when it was lost.';
 

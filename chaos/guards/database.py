@@ -137,6 +137,13 @@ MUTANTS = [
         test("db/preparation", "test_the_script_prepares_the_table_first"),
     ),
     Mutant(
+        "functions that read jobs never read all of the table",
+        "src/treadle/db/function_settings.py",
+        'plan = "set enable_seqscan = off\\n" if by_index else ""',
+        'plan = ""',
+        test("db/migrations", "test_every_function_that_reads_jobs_disables_sequential_scans"),
+    ),
+    Mutant(
         "functions have a pinned search path",
         "src/treadle/db/function_settings.py",
         "{PINNED}\\n{match[1]}",

@@ -32,13 +32,13 @@ MUTANTS = [
             "",
             test("db/searches", "test_all_conditions_must_hold"),
         )
-        for name in ("public/find_jobs", "parts/find_claimable", "parts/find_by_payload")
+        for name in ("public/find_jobs", "parts/find_claimable")
     ),
     Mutant(
         "searches: a time in the past is read along the index",
         f"{FUNCTIONS}/public/find_jobs.sql",
-        "                          and (p_until is null or job.finished_at < p_until)\n",
-        "                          and (p_until is null or job.finished_at + interval '0' < p_until)\n",
+        "                      and (p_until is null or job.finished_at < p_until)\n",
+        "                      and (p_until is null or job.finished_at + interval '0' < p_until)\n",
         test("db/searches", "test_a_time_in_the_past_is_reached_without_reading_what_is_newer"),
     ),
     Mutant(

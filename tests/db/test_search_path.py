@@ -36,17 +36,22 @@ PATHS = {"preferred": "public, pg_catalog", "default": '"$user", public', "empty
 INLINED = {
     "count_outcomes",
     "kept_depth",
-    "lanes_to_display",
+    "key_head",
     "lane_entry",
     "lane_floor",
+    "lane_head",
     "lane_jobs",
+    "lanes_to_display",
+    "lanes_to_search",
     "limit_room",
     "limits_and_settings",
     "limits_of",
     "limits_of_job",
-    "distinct_lanes",
+    "pauses_of",
     "safe_floor",
+    "sample_jobs",
     "slots_in_use",
+    "waiting_limits",
 }
 
 

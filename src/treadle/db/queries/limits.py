@@ -88,7 +88,9 @@ def find_keys(name: str, key: str, limit: int = 100) -> Query[list[LimitStatus]]
 
 def _search(name: str | None, key: str | None, text: str | None, limit: int) -> Query[list[LimitStatus]]:
     params = {"name": name, "key": key, "search": text, "limit": limit}
-    return Query(statement("search_limits"), params, lambda rows: list(map(_status, rows)))
+    return Query(
+        statement("search_limits").replace("/* columns */", _COLUMNS), params, lambda rows: list(map(_status, rows))
+    )
 
 
 def get_kind(name: str) -> Query[Kind]:

@@ -172,7 +172,6 @@ create table treadle.unique_periods (
 
 comment on table treadle.unique_periods is 'For unique keys with a limit per period: one row for each job that may be enqueued per period.';
 comment on column treadle.unique_periods.job_id is 'The last job that was enqueued in this place.';
-comment on column treadle.unique_periods.taken_at is 'When it was enqueued.';
 comment on column treadle.unique_periods.ends_at is 'When this row is no longer needed.';
 
 -- Serves prune_unique_periods.
@@ -352,12 +351,7 @@ create table treadle.lanes (
     -- The triggers prepare_job and check_identity check that of a job: a CHECK would be parsed for each statement.
     constraint valid_partition check (partition = '' or jsonb_typeof(partition::jsonb) = 'object'),
     constraint dormant_for_limit check (limit_name is null or dormant_xid is not null and limit_key is not null)
-) with (
-    fillfactor = 50,
-    autovacuum_vacuum_scale_factor = 0,
-    autovacuum_vacuum_threshold = 50,
-    autovacuum_vacuum_cost_delay = 0
-);
+) with (fillfactor = 50, autovacuum_vacuum_threshold = 50);
 
 comment on table treadle.lanes is 'The lanes (queue, job type, priority, partition) that have or had jobs. A lane is listed more than once until the next tick.';
 comment on column treadle.lanes.changed_at is 'When the lane last became active or dormant.';
@@ -383,7 +377,7 @@ create index idx_lanes_listed on treadle.lanes (id) where dormant_xid is null or
 -- Serves the tick: lanes that became dormant while transactions ran that may not have seen it.
 create index idx_lanes_dormant on treadle.lanes (dormant_xid) where dormant_xid is not null and limit_name is null;
 
--- Serves the tick and next_wake: dormant lanes whose first job is due soon; and delete_unused_lanes: those without any.
+-- Serves the tick and next_wake_after: dormant lanes whose first job is due soon; and delete_unused_lanes: those without any.
 create index idx_lanes_wakes on treadle.lanes (wakes_at, dormant_xid) where dormant_xid is not null and limit_name is null;
 
 -- Serves claims when a limit may have room: the lanes that wait for it. And find_limits.
@@ -409,11 +403,7 @@ create table treadle.floors (
     partition varchar(500) collate "C" not null default '',
     floor     timestamptz not null,
     xid       xid8 not null
-) with (
-    autovacuum_vacuum_scale_factor = 0,
-    autovacuum_vacuum_threshold = 50,
-    autovacuum_vacuum_cost_delay = 0
-);
+) with (autovacuum_vacuum_threshold = 50);
 
 comment on table treadle.floors is 'Where claims start in each lane: the newest floor is the valid one.';
 comment on column treadle.floors.id is 'For replication only.';
@@ -436,14 +426,9 @@ create table treadle.ticks (
     set_back_from  timestamptz,
     set_back_seen  xid8,
     set_back_until xid8
-) with (
-    autovacuum_vacuum_scale_factor = 0,
-    autovacuum_vacuum_threshold = 50,
-    autovacuum_vacuum_cost_delay = 0
-);
+) with (autovacuum_vacuum_threshold = 50);
 
 comment on table treadle.ticks is 'The last ticks: the transactions that ran at each of them may still commit jobs below a floor.';
-comment on column treadle.ticks.xid is 'The transaction id of the tick.';
 comment on column treadle.ticks.next_xid is 'Transactions with this id or a higher one may have started after the tick.';
 comment on column treadle.ticks.running is 'The older transactions that were running.';
 comment on column treadle.ticks.look_after is 'When a tick may next read the claimed jobs.';
@@ -519,7 +504,6 @@ comment on column treadle.workers.stuck_job is 'The job that blocks its event lo
 comment on column treadle.workers.stuck_stack is 'Where its event loop is blocked, if it is known.';
 comment on column treadle.workers.stopped_children is 'Its child processes that were stopped, by a signal or a debugger, with the job that each one runs, and those that have been starting for long. Null: none. See report_stopped_children().';
 comment on column treadle.workers.lost_at is 'When the worker was declared lost. Its row is kept for a day, so that a claim of it that arrives late is found.';
-comment on column treadle.workers.lost_because is 'Why it was declared lost.';
 comment on column treadle.workers.jobs_given_back is 'How many of its jobs were pending again when it was lost.';
 comment on column treadle.workers.jobs_failed is 'How many of its jobs ended when it was lost, because they have crashed too often or have no attempts left.';
 
@@ -615,7 +599,6 @@ comment on table treadle.limits is 'How many jobs may run at once, start per per
 comment on column treadle.limits.kind is 'concurrency: how many run at once; rate: how many start per period; pending: how many may wait.';
 comment on column treadle.limits.per is 'Each value of this part of the partition has the limit for itself. Empty: all jobs have it together.';
 comment on column treadle.limits.amount is 'How many at once, per period, or waiting. 0: none. Null: not limited.';
-comment on column treadle.limits.period is 'Of a rate.';
 comment on column treadle.limits.burst is 'Of a rate: how many may start at once after a quiet time. 1: evenly spaced. Null: the amount.';
 comment on column treadle.limits.when_full is 'Of the kind pending: what happens when it is reached: refuse the new jobs, or drop (cancel) the oldest.';
 comment on column treadle.limits.declared is 'Kind, amount, seconds, burst and when_full as the code declares them. Null: not declared in code.';
@@ -661,14 +644,9 @@ create table treadle.limit_holders (
     full_at      timestamptz not null default '-infinity',
     closed_until timestamptz not null default '-infinity',
     primary key (name, key, version)
-) with (
-    autovacuum_vacuum_scale_factor = 0,
-    autovacuum_vacuum_threshold = 1000,
-    autovacuum_vacuum_cost_delay = 0
-);
+) with (autovacuum_vacuum_threshold = 1000);
 
 comment on table treadle.limit_holders is 'Which jobs use a limit. Only the newest row counts, and of its jobs only those that are still claimed or running under that lease.';
-comment on column treadle.limit_holders.weight is 'The sum of the weights.';
 comment on column treadle.limit_holders.found is 'How many of the jobs still used the limit when that was last checked.';
 comment on column treadle.limit_holders.full_at is 'Of a rate: when all of its burst can be used again.';
 comment on column treadle.limit_holders.closed_until is 'A job was told to wait until then.';
@@ -692,11 +670,7 @@ create table treadle.unlisted_jobs (
     lease    bigint not null,
     weight   int not null,
     noted_at timestamptz not null default clock_timestamp()
-) with (
-    autovacuum_vacuum_scale_factor = 0,
-    autovacuum_vacuum_threshold = 1000,
-    autovacuum_vacuum_cost_delay = 0
-);
+) with (autovacuum_vacuum_threshold = 1000);
 
 comment on table treadle.unlisted_jobs is 'Jobs that use a limit and were not claimed under it: they were running when it was added, or were claimed by a plain UPDATE. The next claim under the limit moves them to limit_holders.';
 
@@ -719,11 +693,7 @@ create table treadle.limit_openings (
     name     varchar(100) not null,
     key      varchar(200) collate "C" not null,
     primary key (opens_at, id)
-) with (
-    autovacuum_vacuum_scale_factor = 0,
-    autovacuum_vacuum_threshold = 1000,
-    autovacuum_vacuum_cost_delay = 0
-);
+) with (autovacuum_vacuum_threshold = 1000);
 
 comment on table treadle.limit_openings is 'When a limit that lanes wait for may have room.';
 
@@ -784,15 +754,9 @@ create table treadle.dependencies (
     step      varchar(100),
     effort    int not null default 1,
     primary key (job_id, after_id)
-) with (
-    autovacuum_vacuum_scale_factor = 0,
-    autovacuum_vacuum_threshold = 5000,
-    autovacuum_vacuum_cost_delay = 0
-);
+) with (autovacuum_vacuum_threshold = 5000);
 
 comment on table treadle.dependencies is 'Which jobs wait for which others (using(after=…)). Kept until the job that waits is deleted.';
-comment on column treadle.dependencies.job_id is 'The job that waits.';
-comment on column treadle.dependencies.after_id is 'The job that it waits for.';
 comment on column treadle.dependencies.needs is 'What that job has to be: completed; ended, then it may also have failed, or was cancelled or deleted; failed, then it must not have completed; or a member, then the job that waits is a workflow, and fails if this one does not complete.';
 comment on column treadle.dependencies.watched is 'The end of that job is, or was, noticed. Of all jobs that a job waits for, one is watched at a time.';
 comment on column treadle.dependencies.stopped is 'This one did not complete, and so the job was cancelled, or the workflow fails. If this one is retried, the other waits again.';
@@ -807,7 +771,7 @@ create index idx_dependencies_after on treadle.dependencies (after_id, job_id);
 -- Serves check_ended: the jobs that watch one.
 create index idx_dependencies_watched on treadle.dependencies (after_id, job_id) where watched;
 
--- Serves describe_end and failed_member: why a job was cancelled, or a workflow fails.
+-- Serves describe_end and end_workflows: why a job was cancelled, or a workflow fails.
 create index idx_dependencies_stopped on treadle.dependencies (job_id, after_id) where stopped;
 
 create table treadle.dependency_checks (
@@ -818,11 +782,7 @@ create table treadle.dependency_checks (
     ended    boolean not null,
     past     uuid,
     error    text
-) with (
-    autovacuum_vacuum_scale_factor = 0,
-    autovacuum_vacuum_threshold = 1000,
-    autovacuum_vacuum_cost_delay = 0
-);
+) with (autovacuum_vacuum_threshold = 1000);
 
 comment on table treadle.dependency_checks is 'What could not be decided at commit (see dependency_requests), for the next claim or tick.';
 comment on column treadle.dependency_checks.look_at is 'Not before. What could not be decided is looked at after all others.';
@@ -857,19 +817,13 @@ create table treadle.workflows (
     cancelled int not null default 0,
     work      bigint not null default 0,
     done      bigint not null default 0
-) with (
-    fillfactor = 50,
-    autovacuum_vacuum_scale_factor = 0,
-    autovacuum_vacuum_threshold = 1000,
-    autovacuum_vacuum_cost_delay = 0
-);
+) with (fillfactor = 50, autovacuum_vacuum_threshold = 1000);
 
 comment on table treadle.workflows is 'What is known of workflows and batches besides their rows in jobs. The counts are those of the last tick: member_changes has what came since.';
 comment on column treadle.workflows.id is 'The job that is the workflow.';
 comment on column treadle.workflows.is_open is 'It does not end, even if all of its jobs have ended: more are to be added.';
 comment on column treadle.workflows.plan is 'Which jobs are added when it begins: one for each element of a list, or those that undo others. Null: none, or they were added.';
 comment on column treadle.workflows.has_plan is 'For roles that may not read the plan, which contains payloads.';
-comment on column treadle.workflows.jobs is 'How many jobs it has.';
 comment on column treadle.workflows.completed is 'How many have completed, or were not needed.';
 comment on column treadle.workflows.cancelled is 'How many were cancelled, or deleted before they ended.';
 comment on column treadle.workflows.work is 'The efforts of its jobs, for its progress.';
@@ -888,11 +842,7 @@ create table treadle.member_changes (
     cancelled   int not null default 0,
     work        bigint not null default 0,
     done        bigint not null default 0
-) with (
-    autovacuum_vacuum_scale_factor = 0,
-    autovacuum_vacuum_threshold = 10000,
-    autovacuum_vacuum_cost_delay = 0
-);
+) with (autovacuum_vacuum_threshold = 10000);
 
 comment on table treadle.member_changes is 'By how much the counts of a workflow change: a row for each job that was added, failed, was cancelled or retried, and for each statement that completed some. A tick adds them up, so that no row is updated by every job.';
 
@@ -960,7 +910,6 @@ comment on column treadle.schedules.missed is 'What is enqueued after nobody cou
 comment on column treadle.schedules.overlap is 'What happens while the job of the time before has not finished: allow, skip, or wait (one after the other).';
 comment on column treadle.schedules.jitter is 'The job is due up to this much later, at random.';
 comment on column treadle.schedules.next_at is 'The next time; null until a worker has computed it, infinity if there is none.';
-comment on column treadle.schedules.last_at is 'The last time for which a job was enqueued.';
 comment on column treadle.schedules.error is 'Why the last try to compute or enqueue failed.';
 comment on column treadle.schedules.retry_at is 'When to try again after an error.';
 comment on column treadle.schedules.digest is 'Of the declaration in code that is in force; null: added at run time.';
@@ -1002,8 +951,6 @@ create table treadle.pauses (
 );
 
 comment on table treadle.pauses is 'What is not claimed for now: a job type, a queue, a job type in a queue, or (both empty) everything.';
-comment on column treadle.pauses.job_type is 'Empty: every type.';
-comment on column treadle.pauses.queue is 'Empty: every queue.';
 
 create table treadle.audit (
     id       bigint generated always as identity primary key,
@@ -1092,12 +1039,8 @@ create table treadle.spans (
     primary key (step, job_type, queue, at)
 );
 
-comment on table treadle.spans is 'The rows of minutes, summed over spans of step seconds: 300 for 7 hours, 900 for 25 hours, 7200 for 8 days. Workers add a span after it has ended.';
+comment on table treadle.spans is 'The rows of minutes, with the same columns, summed over spans of step seconds: 300 for 7 hours, 900 for 25 hours, 7200 for 8 days. Workers add a span after it has ended.';
 comment on column treadle.spans.at is 'When the span begins.';
-comment on column treadle.spans.errors is 'Failed attempts, including those that were retried.';
-comment on column treadle.spans.waited_counts is 'How many of the completed jobs waited how long: one count for each bucket of time_buckets(), and one for longer times.';
-comment on column treadle.spans.ran_counts is 'How many of the completed jobs ran how long, in the same buckets.';
-comment on column treadle.spans.slowest_id is 'The completed job that ran for the longest time. It may have been deleted since.';
 
 create table treadle.totals (
     queue         varchar(50) not null,
@@ -1112,19 +1055,9 @@ create table treadle.totals (
     ran_counts    bigint[] not null,
     counted_at    timestamptz not null,
     primary key (queue, job_type)
-) with (
-    fillfactor = 50,
-    autovacuum_vacuum_scale_factor = 0,
-    autovacuum_vacuum_threshold = 1000,
-    autovacuum_vacuum_cost_delay = 0
-);
+) with (fillfactor = 50, autovacuum_vacuum_threshold = 1000);
 
-comment on table treadle.totals is 'What has finished since the queue was created, by queue and type, as minutes counts it. For metrics: these numbers do not decrease. Those of a type of which nothing has finished for 30 days are deleted.';
-comment on column treadle.totals.errors is 'Failed attempts, including those that were retried.';
-comment on column treadle.totals.waited is 'How long the completed jobs waited after they were due, in seconds, summed.';
-comment on column treadle.totals.waited_counts is 'How many of the completed jobs waited how long: one count for each bucket of time_buckets(), and one for longer times.';
-comment on column treadle.totals.ran is 'How long the completed jobs ran, in seconds, summed.';
-comment on column treadle.totals.ran_counts is 'How many of the completed jobs ran how long, in the same buckets.';
+comment on table treadle.totals is 'What has finished since the queue was created, by queue and type, as minutes counts it, with the same columns. For metrics: these numbers do not decrease. Those of a type of which nothing has finished for 30 days are deleted.';
 
 create table treadle.meter (
     only_row  boolean primary key default true check (only_row),
@@ -1147,12 +1080,7 @@ create table treadle.depths (
     jobs       bigint,
     counted_at timestamptz not null,
     primary key (status, queue, job_type, priority, partition, starts_at)
-) with (
-    fillfactor = 50,
-    autovacuum_vacuum_scale_factor = 0,
-    autovacuum_vacuum_threshold = 1000,
-    autovacuum_vacuum_cost_delay = 0
-);
+) with (fillfactor = 50, autovacuum_vacuum_threshold = 1000);
 
 comment on table treadle.depths is 'How many jobs there are in lanes that are too deep to be counted whenever somebody looks, and of each status of finished jobs, divided by time. See count_depths().';
 comment on column treadle.depths.status is 'For finished jobs there is no lane: queue, type and partition are empty.';
@@ -1196,9 +1124,7 @@ create table treadle.error_groups (
 ) with (
     fillfactor = 50,
     toast_tuple_target = 256, -- tracebacks are kept apart, so that a list of groups does not read them
-    autovacuum_vacuum_scale_factor = 0,
-    autovacuum_vacuum_threshold = 1000,
-    autovacuum_vacuum_cost_delay = 0
+    autovacuum_vacuum_threshold = 1000
 );
 
 comment on table treadle.error_groups is 'Failed attempts with the same job type, exception and message, apart from numbers, ids and the like in it. Workers count them a few seconds later. A group is deleted 30 days after its last error.';
@@ -1265,9 +1191,8 @@ declare
     c_tables constant regclass[] := array[
         'treadle.lanes', 'treadle.floors', 'treadle.ticks', 'treadle.pauses', 'treadle.limits', 'treadle.limit_targets',
         'treadle.limit_keys', 'treadle.limit_openings', 'treadle.limit_holders', 'treadle.unlisted_limits', 'treadle.unlisted_jobs',
-        'treadle.type_settings',
-        'treadle.fair_weights', 'treadle.dependency_checks',
-        'treadle.wake_requests', 'treadle.expiries', 'treadle.pruned', 'treadle.dependency_requests'
+        'treadle.type_settings', 'treadle.fair_weights', 'treadle.dependency_checks', 'treadle.wake_requests',
+        'treadle.expiries', 'treadle.pruned', 'treadle.dependency_requests'
     ];
     v_column record;
 begin
@@ -1278,6 +1203,23 @@ begin
           and attribute.attnum > 0
     loop
         execute format('alter table %s alter column %I set statistics 0', v_column.relation, v_column.name);
+    end loop;
+end
+$$;
+
+-- Vacuumed when some rows are dead, however large the table is, and without pauses.
+do $$
+declare
+    v_table regclass;
+begin
+    foreach v_table in array array[
+        'treadle.lanes', 'treadle.floors', 'treadle.ticks', 'treadle.limit_holders', 'treadle.unlisted_jobs',
+        'treadle.limit_openings', 'treadle.dependencies', 'treadle.dependency_checks', 'treadle.workflows',
+        'treadle.member_changes', 'treadle.totals', 'treadle.depths', 'treadle.error_groups'
+    ]::regclass[] loop
+        execute format(
+            'alter table %s set (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_cost_delay = 0)', v_table
+        );
     end loop;
 end
 $$;

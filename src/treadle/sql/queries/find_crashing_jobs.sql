@@ -1,29 +1,6 @@
 -- Jobs that crashed often. There is no index for crashes, but a recovered job returns to its old place at the head of
 -- its lane; otherwise it is claimed or has failed.
-with known as materialized (
-    select known.lane, coalesce(bound.floor, '-infinity') as start
-    from treadle.safe_tick(pg_current_snapshot()) as safe
-    cross join treadle.distinct_lanes() as known
-    left join lateral treadle.safe_floor(known.lane, safe) as bound on true
-    limit 200
-),
-waiting as materialized (
-    select job.*
-    from known
-    cross join lateral (
-        select job.id, job.job_type, job.status, job.crashes, job.last_error
-        from treadle.lane_jobs(known.lane, known.start) as job
-        order by job.run_at
-        limit 10
-    ) as job
-),
-claimed as materialized (
-    select job.id, job.job_type, job.status, job.crashes, job.last_error
-    from treadle.jobs as job
-    where job.status in ('claimed', 'running')
-    limit 1000
-),
-failed as materialized (
+with failed as materialized (
     select job.id, job.job_type, job.status, job.crashes, job.last_error
     from treadle.jobs as job
     where job.status = 'failed'
@@ -32,9 +9,8 @@ failed as materialized (
     limit 500
 ),
 sample as (
-    select * from waiting
-    union all
-    select * from claimed
+    select job.id, job.job_type, job.status, job.crashes, job.last_error
+    from treadle.sample_jobs() as job
     union all
     select * from failed
 )

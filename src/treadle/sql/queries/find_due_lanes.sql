@@ -1,9 +1,8 @@
 -- The lanes with due jobs, those of different partitions as one.
 with known as materialized (
-    select known.lane, coalesce(bound.floor, '-infinity') as start
+    select known.lane, known.start
     from treadle.safe_tick(pg_current_snapshot()) as safe
-    cross join treadle.distinct_lanes() as known
-    left join lateral treadle.safe_floor(known.lane, safe) as bound on true
+    cross join lateral treadle.lanes_to_search(safe) as known
     limit 2000
 )
 select
@@ -13,12 +12,7 @@ select
     -- An INSERT by hand can set any time, even -infinity.
     extract(epoch from clock_timestamp() - greatest(min(head.run_at), '0001-01-02'))::double precision as due
 from known
-cross join lateral (
-    select job.run_at
-    from treadle.lane_jobs(known.lane, known.start) as job
-    order by job.run_at
-    limit 1
-) as head
+cross join lateral treadle.lane_head(known.lane, known.start) as head
 where head.run_at <= clock_timestamp()
 group by (known.lane).queue, (known.lane).job_type, (known.lane).priority
 order by due desc

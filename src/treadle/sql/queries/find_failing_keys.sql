@@ -1,34 +1,8 @@
 -- Heads of keys that fail again and again while others are blocked behind them. Such a job is due soon, runs, or waits
 -- at the head of its lane.
-with known as materialized (
-    select known.lane, coalesce(bound.floor, '-infinity') as start
-    from treadle.safe_tick(pg_current_snapshot()) as safe
-    cross join treadle.distinct_lanes() as known
-    left join lateral treadle.safe_floor(known.lane, safe) as bound on true
-    limit 200
-),
-sample as materialized (
-    select job.*
-    from known
-    -- The jobs that are due, and those that are due next.
-    cross join lateral (values (known.start), (clock_timestamp())) as beginning (at)
-    cross join lateral (
-        select job.id, job.job_type, job.key, job.attempts, job.max_attempts, job.last_error
-        from treadle.lane_jobs(known.lane, beginning.at) as job
-        order by job.run_at
-        limit 10
-    ) as job
-    union all
-    (
-        select job.id, job.job_type, job.key, job.attempts, job.max_attempts, job.last_error
-        from treadle.jobs as job
-        where job.status in ('claimed', 'running')
-        limit 1000
-    )
-),
-failing as materialized (
-    select distinct on (sample.id) sample.*, error.first
-    from sample
+with failing as materialized (
+    select sample.*, error.first
+    from treadle.sample_jobs() as sample
     cross join lateral (
         select min(error.failed_at) as first
         from treadle.errors as error

@@ -1,6 +1,6 @@
--- The first job of each lane that has been due for some time and lies where no claim looks: in a lane that is not listed, or that is
--- dormant, or below its floor. Jobs that an open transaction has locked do not count: ticks look for them when it ends. Goes through the
--- lanes of idx_jobs_claimable, as a tick does, for a second at most.
+-- The first job of each lane that has been due for some time and lies where no claim looks: in a lane that is not
+-- listed, or that is dormant, or below its floor. Not jobs that an open transaction has locked: ticks look for them
+-- when it ends. Goes through the lanes of idx_jobs_claimable, as a tick does, for a second at most.
 with recursive locker as materialized (
     select coalesce(array_agg(lock.transactionid), '{}') as xids
     from pg_locks as lock
@@ -45,12 +45,7 @@ cross join lateral (
       and treadle.is_listed(known.dormant_xid, known.limit_name)
 ) as listed
 left join lateral treadle.lane_floor(due.lane) as bound on true
-cross join lateral (
-    select job.id
-    from treadle.lane_jobs(due.lane, due.run_at) as job
-    order by job.run_at
-    limit 1
-) as first
+cross join lateral treadle.lane_head(due.lane, due.run_at) as first
 where not listed.searched
    -- A floor ahead of the clock is from before the clock was set back; the next tick removes it.
    or due.run_at < bound.floor and bound.floor <= clock_timestamp()

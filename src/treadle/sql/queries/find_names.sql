@@ -2,12 +2,7 @@
 -- queue are looked up along idx_lanes_type, one step each. Types without a lane are found in the newest rows of
 -- minutes.
 with recursive listed (job_type, queue) as (
-    (
-        select lane.job_type, lane.queue
-        from treadle.lanes as lane
-        order by lane.job_type, lane.queue
-        limit 1
-    )
+    select ''::varchar, ''::varchar
     union all
     select following.job_type, following.queue
     from listed
@@ -20,7 +15,7 @@ with recursive listed (job_type, queue) as (
     ) as following
 ),
 known as materialized (
-    (select listed.job_type, listed.queue from listed limit %(read)s)
+    (select listed.job_type, listed.queue from listed where listed.job_type <> '' limit %(read)s)
     union all
     (select recent.job_type, recent.queue from treadle.minutes as recent order by recent.minute desc limit %(read)s)
     union all

@@ -1,7 +1,6 @@
--- The jobs around one job, %(limit)s of each kind: the workflows that it is a part of, the jobs that it waits for, and
--- those that wait for it. A thousand are examined in each direction. Of those that wait for it, these are the oldest
--- and the newest: a workflow was enqueued either before its jobs or after them. Of those that it waits for, the ones
--- that have not ended come first.
+-- The jobs around one job, %(limit)s of each kind: the workflows that it is a part of, the jobs that it waits for
+-- (those that have not ended first), and those that wait for it. A thousand are examined in each direction: of those
+-- that wait for it the oldest and the newest, because a workflow was enqueued either before its jobs or after them.
 with following as materialized (
     (
         select edge.job_id as id, edge.needs = 'member' as is_workflow, edge.step

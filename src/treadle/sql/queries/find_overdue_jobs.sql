@@ -1,34 +1,22 @@
 -- Of each lane whose first job has been due for some time, the first job that a worker could claim now: not paused, the
--- head of its key, not locked by an open transaction, and not in a lane that waits for a limit. The lanes that have
--- waited longest come first.
+-- head of its key, not locked by an open transaction, and not in a lane that waits for a limit. The longest first.
 with known as materialized (
-    select known.lane, coalesce(bound.floor, '-infinity') as start
+    select known.lane, known.start
     from treadle.safe_tick(pg_current_snapshot()) as safe
-    cross join treadle.distinct_lanes() as known
-    left join lateral treadle.safe_floor(known.lane, safe) as bound on true
-    where not exists (
-        select
-        from treadle.pauses as pause
-        where pause.job_type in ((known.lane).job_type, '')
-          and pause.queue in ((known.lane).queue, '')
-    )
+    cross join lateral treadle.lanes_to_search(safe) as known
+    where not exists (select from treadle.pauses_of((known.lane).job_type, (known.lane).queue))
       and not exists (
-        select
-        from treadle.lanes as waiting
-        where treadle.is_in_lane(waiting.queue, waiting.job_type, waiting.priority, waiting.partition, known.lane)
-          and waiting.limit_name is not null
-    )
+            select
+            from treadle.lanes as waiting
+            where treadle.is_in_lane(waiting.queue, waiting.job_type, waiting.priority, waiting.partition, known.lane)
+              and waiting.limit_name is not null
+      )
     limit 2000
 ),
 overdue as materialized (
     select known.lane, known.start
     from known
-    cross join lateral (
-        select job.run_at
-        from treadle.lane_jobs(known.lane, known.start) as job
-        order by job.run_at
-        limit 1
-    ) as head
+    cross join lateral treadle.lane_head(known.lane, known.start) as head
     where head.run_at <= clock_timestamp() - make_interval(secs => %(seconds)s)
     order by head.run_at
     limit 100
@@ -56,17 +44,7 @@ cross join lateral (
     ) as first
     where first.run_at <= clock_timestamp() - make_interval(secs => %(seconds)s)
       and first.locked_by not in (select locker.xid from locker)
-      and (
-            first.key is null
-            or first.id = (
-                select other.id
-                from treadle.jobs as other
-                where other.key = first.key
-                  and other.status in ('pending', 'claimed', 'running')
-                order by treadle.key_rank(other.status, other.holds), other.id
-                limit 1
-            )
-          )
+      and (first.key is null or first.id = (select head.id from treadle.key_head(first.key) as head))
     order by first.run_at
     limit 1
 ) as job

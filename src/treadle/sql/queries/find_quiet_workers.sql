@@ -1,5 +1,5 @@
 -- Live worker processes that have neither claimed nor finished a job for some time, with their slots and the jobs that
--- they have claimed. Clients of other programs, which register no version, claim and start jobs by rules of their own.
+-- they have claimed. Not clients of other programs, which register no version.
 with finished as materialized (
     select job.worker_id, job.finished_at
     from unnest(array['completed', 'failed']) as kind (status)

@@ -1,7 +1,7 @@
 -- The sessions and prepared transactions that keep others from using the queue's tables: those that have a lock which
 -- excludes reading or writing, and those that somebody waits for, also behind a lock that is itself only waited for. It
--- reads no table of the queue, so it never waits. pg_blocking_pids() is called for few sessions: it stops the whole
--- lock manager for a moment.
+-- reads no table of the queue, so it never waits. pg_blocking_pids() stops the whole lock manager for a moment: it is
+-- called for few sessions.
 with ours as materialized (
     select class.oid, class.relname::text as name
     from pg_class as class

@@ -9,16 +9,9 @@ with blocked as materialized (
     limit 1000
 ),
 sample as (
-    select first.*
+    select head.id, head.job_type, head.status, head.attempts, head.max_attempts, blocked.key
     from (select distinct blocked.key from blocked where blocked.key is not null) as blocked
-    cross join lateral (
-        select job.id, job.job_type, job.status, job.attempts, job.max_attempts, job.key
-        from treadle.jobs as job
-        where job.key = blocked.key
-          and job.status in ('pending', 'claimed', 'running')
-        order by treadle.key_rank(job.status, job.holds), job.id
-        limit 1
-    ) as first
+    cross join lateral treadle.key_head(blocked.key) as head
     union
     (
         select job.id, job.job_type, job.status, job.attempts, job.max_attempts, job.key

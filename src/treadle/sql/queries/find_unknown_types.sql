@@ -1,21 +1,15 @@
 -- Job types with due jobs that are none of %(known)s, and that no live worker serves. Lanes without a job are read too,
 -- until a tick makes them idle, so their number is limited.
 with known as materialized (
-    select known.lane, coalesce(bound.floor, '-infinity') as start
+    select known.lane, known.start
     from treadle.safe_tick(pg_current_snapshot()) as safe
-    cross join treadle.distinct_lanes() as known
-    left join lateral treadle.safe_floor(known.lane, safe) as bound on true
+    cross join lateral treadle.lanes_to_search(safe) as known
     where (known.lane).job_type <> all (%(known)s::varchar[])
     limit 1000
 )
 select distinct (known.lane).job_type as job_type
 from known
-cross join lateral (
-    select job.run_at
-    from treadle.lane_jobs(known.lane, known.start) as job
-    order by job.run_at
-    limit 1
-) as head
+cross join lateral treadle.lane_head(known.lane, known.start) as head
 where head.run_at <= clock_timestamp()
   and not exists (
     select

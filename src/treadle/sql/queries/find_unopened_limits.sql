@@ -1,30 +1,9 @@
 -- Limits that have room although lanes with due jobs have waited for them for some time. Ticks open such lanes within
--- seconds. With the version of its holders, which changes when a job is claimed under the limit, and the number of lanes,
--- which falls while ticks open them.
-with recursive listed as (
-    (
-        select lane.limit_name as name, lane.limit_key as key, lane.changed_at, 1 as nth
-        from treadle.lanes as lane
-        where lane.limit_name is not null
-        order by lane.limit_name, lane.limit_key
-        limit 1
-    )
-    union all
-    select following.limit_name, following.limit_key, following.changed_at, listed.nth + 1
-    from listed
-    cross join lateral (
-        select lane.limit_name, lane.limit_key, lane.changed_at
-        from treadle.lanes as lane
-        where lane.limit_name is not null
-          and (lane.limit_name, lane.limit_key) > (listed.name, listed.key)
-        order by lane.limit_name, lane.limit_key
-        limit 1
-    ) as following
-    where listed.nth < 1000
-),
-old as materialized (
+-- seconds. The version of its holders changes when a job is claimed under the limit, the number of lanes falls while
+-- ticks open them.
+with old as materialized (
     select listed.name, listed.key
-    from listed
+    from treadle.waiting_limits(null, 1000) as listed
     where listed.changed_at <= clock_timestamp() - make_interval(secs => %(seconds)s)
     order by listed.changed_at
     limit 100
@@ -34,7 +13,6 @@ select
     extract(epoch from clock_timestamp() - waiting.since)::double precision as seconds,
     oldest.job
 from old
-cross join lateral treadle.limit_state(old.name, old.key, 1, clock_timestamp()) as state
 cross join treadle.safe_tick(pg_current_snapshot()) as safe
 cross join lateral (
     select count(*) as lanes, min(lane.changed_at) as since
@@ -57,30 +35,12 @@ cross join lateral (
         limit 20
     ) as known
     left join lateral treadle.safe_floor(known.lane, safe) as bound on true
-    cross join lateral (
-        select job.id, job.run_at
-        from treadle.lane_jobs(known.lane, coalesce(bound.floor, '-infinity')) as job
-        order by job.run_at
-        limit 1
-    ) as head
+    cross join lateral treadle.lane_head(known.lane, coalesce(bound.floor, '-infinity')) as head
     where head.run_at <= clock_timestamp() - make_interval(secs => %(seconds)s)
     order by head.run_at
     limit 1
 ) as oldest
-left join lateral (
-    select holders.version
-    from treadle.limit_holders as holders
-    where holders.name = old.name
-      and holders.key = old.key
-    order by holders.version desc
-    limit 1
-) as holders on true
+left join lateral treadle.limit_room(old.name, old.key, 1, clock_timestamp()) as holders on true
 where waiting.lanes <= 1000
-  -- As has_room().
-  and (
-        state.amount is null
-        or state.amount > 0
-        and coalesce(state.opens_at <= clock_timestamp(), true)
-        and case when state.kind = 'rate' then state.available >= 1 else state.in_use < state.amount end
-      )
+  and coalesce(holders.room > 0, true) -- as has_room()
 order by seconds desc

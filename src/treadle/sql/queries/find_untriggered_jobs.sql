@@ -1,8 +1,8 @@
 -- Jobs that were written or deleted while triggers were off (session_replication_role = replica, logical replication,
 -- alter table … disable trigger), and that nothing mends by itself: ended without finished_at; blocked behind a key of
 -- which no job is left that would unblock it; waiting for a job that has ended; a workflow whose counts are not those
--- of its jobs. Of the last three kinds, those among the oldest blocked jobs; of workflows, at most 100 with at most
--- 1,000 jobs each, 10,000 jobs in all.
+-- of its jobs. Of the last three kinds, those among the oldest blocked jobs; of workflows, at most 100, with 10,000
+-- jobs in all.
 with blocked as materialized (
     select job.id, job.job_type, job.key, job.holds
     from treadle.jobs as job
@@ -25,16 +25,9 @@ with blocked as materialized (
 )
 union all
 (
-    select 'key', first.id::text, first.job_type, first.key
+    select 'key', first.id::text, first.job_type, waiting.key
     from (select distinct blocked.key from blocked where treadle.is_blocked_by_key(blocked.holds)) as waiting
-    cross join lateral (
-        select job.id, job.job_type, job.key, job.status, job.holds
-        from treadle.jobs as job
-        where job.key = waiting.key
-          and job.status in ('pending', 'claimed', 'running')
-        order by treadle.key_rank(job.status, job.holds), job.id
-        limit 1
-    ) as first
+    cross join lateral treadle.key_head(waiting.key) as first
     where treadle.key_rank(first.status, first.holds) = 2
     limit 20
 )

@@ -43,12 +43,7 @@ cross join lateral (
         limit 20
     ) as known
     left join lateral treadle.safe_floor(known.lane, safe) as bound on true
-    cross join lateral (
-        select job.run_at
-        from treadle.lane_jobs(known.lane, coalesce(bound.floor, '-infinity')) as job
-        order by job.run_at
-        limit 1
-    ) as head
+    cross join lateral treadle.lane_head(known.lane, coalesce(bound.floor, '-infinity')) as head
     where head.run_at <= clock_timestamp()
 ) as oldest
 left join lateral (

@@ -1,7 +1,5 @@
 -- Workflows and batches that are not part of another one, the newest first, after the one with the id %(after)s: at
--- most %(look)s are looked at, along the primary key. Then whether a job of it runs is looked up for those that are
--- shown, among its first 20 jobs.
---
+-- most %(look)s are looked at, along the primary key. Whether a job of it runs is looked up among its first 20 jobs.
 -- The counts are those of the last tick, with what has changed since.
 with looked as materialized (
     select workflow.id, workflow.is_open, workflow.jobs, workflow.completed, workflow.failed, workflow.cancelled

@@ -1,7 +1,6 @@
--- The rows that find_jobs.sql and count_matching_jobs.sql select from: this text is put in front of theirs.
---
--- Times are texts: microseconds since 1970, or infinity. Rows that were written by hand may have times that Python
--- cannot represent, and the place in the order keeps them.
+-- The rows that find_jobs.sql and count_matching_jobs.sql select from: this text is put in front of theirs. Times are
+-- texts, microseconds since 1970 or infinity: rows that were written by hand may have times that Python cannot
+-- represent.
 with found as (
     select
         found.id,

@@ -166,27 +166,11 @@ left join lateral (
 ) as cancelled on job.status = 'cancelled'
 left join lateral (
     -- The job of its key that runs, else the oldest that is not blocked: see is_head_of_key() and job_ended().
-    select coalesce(
-        (
-            select other.id
-            from treadle.jobs as other
-            where other.key = job.key
-              and other.status in ('pending', 'claimed', 'running')
-              and treadle.key_rank(other.status, other.holds) = 0
-            order by other.id
-            limit 1
-        ),
-        (
-            select other.id
-            from treadle.jobs as other
-            where other.key = job.key
-              and other.status in ('pending', 'claimed', 'running')
-              and treadle.key_rank(other.status, other.holds) = 1
-              and (treadle.is_blocked_by_key(job.holds) or other.id < job.id)
-            order by other.id
-            limit 1
-        )
-    ) as id
+    select head.id
+    from treadle.key_head(job.key) as head
+    where treadle.key_rank(head.status, head.holds) = 0
+       or treadle.key_rank(head.status, head.holds) = 1
+       and (treadle.is_blocked_by_key(job.holds) or head.id < job.id)
 ) as blocking on job.status = 'pending' and job.key is not null
 left join lateral (
     -- The jobs of its key that go before it, including the one that blocks it. Each rank is a range of idx_jobs_key.

@@ -1,5 +1,5 @@
 -- The given jobs, and with %(running)s all other running jobs. Without payloads, which may be large: this is read
--- several times per second. Columns are named one by one: a viewer may not read all of them.
+-- several times per second. A viewer may not read all columns.
 select
     id, job_type, status, coalesce(progress, 0), current_stage, pace::text, coalesce(attempts, 0),
     coalesce(max_attempts, 0), left(last_error, 500), holds <> 0 or key is not null, coalesce(events_count, 0), run_at,

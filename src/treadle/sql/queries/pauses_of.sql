@@ -8,6 +8,4 @@ select
         -- The most general first.
         order by pause.job_type, pause.queue
     )::text
-from treadle.pauses as pause
-where pause.job_type in (job.job_type, '')
-  and pause.queue in (job.queue, '')
+from treadle.pauses_of(job.job_type, job.queue) as pause

@@ -55,15 +55,9 @@ chosen as materialized (
     where rule.per <> ''
       and %(key)s::varchar is not null
 )
-select
-    status.name, status.per, status.key, status.job_types, status.queues, status.kind, status.when_full,
-    status.amount, status.seconds, status.burst,
-    status.in_code, status.declared_amount, status.declared_seconds, status.declared_burst,
-    status.changed_by, status.changed_at,
-    status.in_use, status.available, status.opens_at, status.frees_at,
-    status.lanes, status.waiting, status.waiting < status.counted_to and status.lanes < status.counted_to, status.at
+select /* columns */
 from treadle.limit_statuses(
     array(select chosen.name from chosen order by chosen.name, chosen.key),
     array(select chosen.key from chosen order by chosen.name, chosen.key)
-) as status
-order by status.waiting desc, status.name, status.key nulls first
+)
+order by waiting desc, name, key nulls first

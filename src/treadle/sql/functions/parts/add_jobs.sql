@@ -3,7 +3,6 @@
 create or replace function treadle.add_jobs(p_job_type varchar, p_data text[], p_options treadle.enqueue_options)
 returns table (id uuid, is_new boolean, is_changed boolean)
 language plpgsql
-set enable_seqscan = off
 as $$
 declare
     v_job treadle.jobs;

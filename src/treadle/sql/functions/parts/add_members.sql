@@ -1,7 +1,6 @@
 -- Makes new jobs part of a workflow. p_workflow is an object such as {"id": "…", "steps": ["fetch", null], "places":
 -- [0, 1], "efforts": [1, 5]}, where the lists have an element for each job, or are missing: what the workflow calls
--- them; the places of their results in that of the workflow, null for none, -1 for the whole; and how much of the
--- work of the workflow they are.
+-- them; the places of their results in its own, null for none, -1 for the whole; and how much of its work they are.
 create or replace function treadle.add_members(p_ids uuid[], p_workflow jsonb) returns void
 language plpgsql
 as $$

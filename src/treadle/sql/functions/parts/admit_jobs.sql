@@ -1,6 +1,7 @@
--- Of the jobs that claim_lanes() has locked, those that fit into the room of their limits, in the order of their time; if the
--- lanes take turns, in a random order that keeps their shares and the order within each. If one does not fit, those behind it
--- in its lane wait, too. A job that weighs more than its limit allows in all fits when nothing else uses the limit.
+-- Of the jobs that claim_lanes() has locked, those that fit into the room of their limits, in the order of their time;
+-- if the lanes take turns, in a random order that keeps their shares and the order within each. If one does not fit,
+-- those behind it in its lane wait, too. A job that weighs more than its limit allows in all fits when nothing else
+-- uses the limit.
 create or replace function treadle.admit_jobs(
     p_now timestamptz,
     p_places tid[],
@@ -11,6 +12,7 @@ create or replace function treadle.admit_jobs(
     p_fair boolean -- the lanes take turns
 ) returns tid[]
 language plpgsql
+set treadle.plan = callers
 set enable_hashjoin = on -- for joins of lists
 as $$
 declare
@@ -90,6 +92,3 @@ begin
     return v_admitted;
 end
 $$;
-
-comment on function treadle.admit_jobs(timestamptz, tid[], varchar[], varchar[], int[], boolean, boolean)
-    is 'Those of the jobs at p_places that fit into the room of their limits.';

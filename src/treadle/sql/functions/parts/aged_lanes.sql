@@ -1,5 +1,6 @@
--- The lanes of the priority whose first job has waited longest, if that was due before p_before: see Treadle(aging=…). Of p_lanes; or if
--- there are too many, of some of each of the lowest priorities of each job type, beginning at a random one.
+-- The lanes of the priority whose first job has waited longest, if that was due before p_before: see Treadle(aging=…).
+-- Of p_lanes; or if there are too many, of some of each of the lowest priorities of each job type, beginning at a
+-- random one.
 create or replace function treadle.aged_lanes(p_job_types varchar[], p_queues varchar[], p_before timestamptz, p_lanes treadle.lane_range[])
 returns treadle.lane_range[]
 language plpgsql
@@ -12,16 +13,8 @@ begin
     return (
         -- In the order of idx_lanes_active, so that it is used.
         with recursive level as (
-            select wanted.job_type, lowest.priority, lowest.last, 1 as nth
+            select wanted.job_type, null::bigint as priority, null::bigint as last, 0 as nth
             from unnest(p_job_types) as wanted (job_type)
-            cross join lateral (
-                select lane.priority, lane.id as last
-                from treadle.lanes as lane
-                where lane.job_type = wanted.job_type
-                  and lane.dormant_xid is null
-                order by lane.priority, lane.id + 0 desc
-                limit 1
-            ) as lowest
             where p_lanes is null
             union all
             select level.job_type, next.priority, next.last, level.nth + 1
@@ -30,7 +23,7 @@ begin
                 select lane.priority, lane.id as last
                 from treadle.lanes as lane
                 where lane.job_type = level.job_type
-                  and lane.priority > level.priority
+                  and lane.priority > coalesce(level.priority, -2147483649)
                   and lane.dormant_xid is null
                 order by lane.priority, lane.id + 0 desc
                 limit 1
@@ -57,12 +50,7 @@ begin
                   and lane.dormant_xid is null
                   and lane.id + 0 >= first.id
                   and (p_queues is null or lane.queue = any (p_queues))
-                  and not exists (
-                        select
-                        from treadle.pauses as pause
-                        where pause.job_type in (lane.job_type, '')
-                          and pause.queue in (lane.queue, '')
-                  )
+                  and not exists (select from treadle.pauses_of(lane.job_type, lane.queue))
                 order by lane.id + 0
                 limit c_lanes
             ) as lane
@@ -77,12 +65,7 @@ begin
                 from sample
                 left join lateral treadle.lane_floor(sample.lane) as bound on true
             ) as range
-            cross join lateral (
-                select job.run_at
-                from treadle.lane_jobs(range.lane, range.start) as job
-                order by job.run_at
-                limit 1
-            ) as head
+            cross join lateral treadle.lane_head(range.lane, range.start) as head
             where head.run_at < p_before
         )
         select array_agg(row(head.lane, head.start)::treadle.lane_range)
@@ -91,6 +74,3 @@ begin
     );
 end
 $$;
-
-comment on function treadle.aged_lanes(varchar[], varchar[], timestamptz, treadle.lane_range[])
-    is 'The lanes of the priority whose first job has waited longest, if that was due before p_before.';

@@ -7,7 +7,7 @@ declare
     -- The payload of a notification must be shorter than 8,000 bytes.
     c_ids constant int := 200;
 begin
-    if not (case p_kind when 'ends' then treadle.is_awaited() else treadle.is_watched() end) then
+    if not treadle.is_requested(case p_kind when 'ends' then regclass 'treadle.awaited' else 'treadle.watched' end) then
         return;
     end if;
 

@@ -2,7 +2,6 @@
 -- that was sent before is in their checkpoint. From now on the time counts.
 create or replace function treadle.begin_signals(p_ids uuid[]) returns void
 language plpgsql
-set enable_seqscan = off
 as $$
 declare
     v_now constant timestamptz := clock_timestamp();

@@ -2,7 +2,6 @@
 -- caller.
 create or replace function treadle.cancel_expired(p_ids uuid[]) returns void
 language plpgsql
-set enable_seqscan = off
 as $$
 begin
     -- A signal that did not come.

@@ -1,13 +1,12 @@
 -- Adds the jobs of a workflow that are only known when it begins. The row of the workflow is locked.
 --
--- A plan is an object with job_type, data and options as in p_blocks of enqueue_workflow(), and with argument: then one
--- job is added for each element of a list, which is that argument; the list is the result that the workflow takes as
--- "over". There may be many: they are added in parts, and begun says how many there are. Or a plan has undo, a list of
--- such objects, each with step, the id of a job, and arguments, which get its result: for those that have completed, in
--- the reverse order of their completion, one job each is added, which waits for the one before.
+-- A plan is an object with job_type, data and options as in p_blocks of enqueue_workflow(), and with argument: one job
+-- is added for each element of a list, which is that argument; the list is the result that the workflow takes as
+-- "over". They are added in parts, and begun says how many there are. Or a plan has undo, a list of such objects, each
+-- with step, the id of a job, and arguments, which get its result: for those that have completed, in the reverse order
+-- of their completion, one job each is added, which waits for the one before.
 create or replace function treadle.carry_out_plan(p_id uuid, p_plan jsonb) returns void
 language plpgsql
-set enable_seqscan = off
 as $$
 declare
     c_part constant int := 1000;

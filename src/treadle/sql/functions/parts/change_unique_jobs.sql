@@ -10,7 +10,6 @@ create or replace function treadle.change_unique_jobs(
     p_ids uuid[]
 ) returns void
 language plpgsql
-set enable_seqscan = off
 as $$
 declare
     v_replace constant boolean := 'replace' = any (p_options.on_conflict);

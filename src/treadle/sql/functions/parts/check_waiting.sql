@@ -2,7 +2,6 @@
 -- run, or cancel them.
 create or replace function treadle.check_waiting(p_ids uuid[], p_past uuid) returns uuid[]
 language plpgsql
-set enable_seqscan = off
 as $$
 declare
     -- Locked in the order of ids, as in every statement that locks several jobs.

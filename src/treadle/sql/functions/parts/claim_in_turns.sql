@@ -1,13 +1,10 @@
--- The claim of lanes that are limited, fair or aged, or that are too many to be read at once; also of whatever an ordinary claim
+-- The claim of lanes that are limited, fair or aged, or too many to be read at once; also of whatever an ordinary claim
 -- (claim_jobs) may have missed. Returns the ids of the jobs.
 --
--- Usually all lanes of the job types are read at once, and with them those whose limit may have room (lanes_with_room). If there are
--- more (find_known_lanes), lanes_in_turn() returns v_few of one priority, then c_lanes at a time: the lanes take turns, and the oldest job
--- of those is claimed first. If they have no jobs, they become dormant at once, without waiting for a tick, so that the next claim does
--- not search them again.
---
--- The settings fix the plan: with stale statistics the planner would read the whole table. Since there is only one plan, it
--- is cached.
+-- Usually all lanes of the job types are read at once, and with them those whose limit may have room (lanes_with_room).
+-- If there are more (find_known_lanes), lanes_in_turn() returns v_few of one priority, then c_lanes at a time: the
+-- lanes take turns, and the oldest job of those is claimed first. If they have no jobs, they become dormant at once, so
+-- that the next claim does not search them again.
 create or replace function treadle.claim_in_turns(
     p_worker_id varchar,
     p_job_types varchar[],
@@ -133,6 +130,3 @@ begin
     return v_claimed;
 end
 $$;
-
-comment on function treadle.claim_in_turns(varchar, varchar[], int, varchar[])
-    is 'Claims up to p_wanted due jobs of lanes that are limited, fair, aged or many, and returns their ids.';

@@ -1,9 +1,9 @@
--- Claims jobs from lanes of one priority that may be limited, fair or aged, and returns their ids. A part of claim_in_turns(), whose
--- settings fix the plans. The steps are those of claim_jobs(): choose, lock, mark; under limits, the room is asked for before the
--- rows are locked (lock_limits), and what does not fit stays (admit_jobs).
+-- Claims jobs from lanes of one priority that may be limited, fair or aged, and returns their ids. A part of
+-- claim_in_turns(), whose settings fix the plans. The steps are those of claim_jobs(): choose, lock, mark; under
+-- limits, the room is asked for before the rows are locked (lock_limits), and what does not fit stays (admit_jobs).
 --
--- p_running are transactions that were just running: see running_transactions(). The choice needs a better guess, because it
--- decides about the order: see recent_lockers().
+-- p_running are transactions that were just running: see running_transactions(). The choice decides about the order and
+-- needs a better guess: see recent_lockers().
 create or replace function treadle.claim_lanes(
     p_worker_id varchar,
     p_now timestamptz,
@@ -16,6 +16,7 @@ create or replace function treadle.claim_lanes(
     p_wait boolean default false -- for limits that others have locked
 ) returns uuid[]
 language plpgsql
+set treadle.plan = callers
 as $$
 declare
     v_fair constant varchar[] := case
@@ -210,6 +211,3 @@ begin
     return v_taken;
 end
 $$;
-
-comment on function treadle.claim_lanes(varchar, timestamptz, xid[], int, treadle.lane_range[], boolean, varchar[], timestamptz, boolean)
-    is 'Claims up to p_wanted due jobs from these lanes, the oldest first, and returns their ids.';

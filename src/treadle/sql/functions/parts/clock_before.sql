@@ -1,9 +1,9 @@
--- The time that the clock showed p_age before p_now, jumps of the clock taken into account. If it was set forward by
--- a day an hour ago, then what was written two hours ago is 26 hours old by the clock: without this, leases would
--- have run out, and jobs would be pruned too early.
+-- The time that the clock showed p_age before p_now, jumps of the clock taken into account. If it was set forward by a
+-- day an hour ago, then what was written two hours ago is 26 hours old by the clock: without this, leases would have
+-- run out, and jobs would be pruned too early.
 --
--- Never later than p_now - p_age. If the clock was set back, it shows some times twice, and nobody can tell what was
--- written when; then what was written before the jump counts as younger than it is.
+-- Never later than p_now - p_age. If the clock was set back, it shows some times twice; then what was written before
+-- the jump counts as younger than it is.
 create or replace function treadle.clock_before(p_age interval, p_now timestamptz) returns timestamptz
 language plpgsql stable
 set enable_seqscan = off

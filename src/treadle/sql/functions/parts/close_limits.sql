@@ -3,7 +3,6 @@
 -- the same order, whatever the jobs.
 create or replace function treadle.close_limits(p_ids uuid[], p_until timestamptz[], p_parts varchar[]) returns void
 language plpgsql
-set enable_seqscan = off
 as $$
 declare
     v_limit record;
@@ -36,18 +35,14 @@ begin
         for no key update;
 
         with state as materialized (
-            select holders.*
-            from treadle.limit_holders as holders
-            where holders.name = v_limit.name
-              and holders.key = v_limit.key
-            order by holders.version desc
-            limit 1
+            select room.*
+            from treadle.limit_room(v_limit.name, v_limit.key, 0, clock_timestamp()) as room
         ),
         replaced as (
             delete from treadle.limit_holders as holders
             using state
-            where holders.name = state.name
-              and holders.key = state.key
+            where holders.name = v_limit.name
+              and holders.key = v_limit.key
               and holders.version = state.version
         )
         insert into treadle.limit_holders (name, key, version, jobs, leases, weights, weight, found, full_at, closed_until)
@@ -55,8 +50,7 @@ begin
             v_limit.name, v_limit.key, coalesce(state.version, 0) + 1, coalesce(state.jobs, '{}'), coalesce(state.leases, '{}'),
             coalesce(state.weights, '{}'), coalesce(state.weight, 0), coalesce(state.found, 0), coalesce(state.full_at, '-infinity'),
             greatest(state.closed_until, v_limit.until)
-        from (select) as one
-        left join state on true;
+        from state;
 
         insert into treadle.limit_openings (opens_at, name, key)
         values (v_limit.until, v_limit.name, v_limit.key);

@@ -1,8 +1,7 @@
--- Counts the jobs of lanes along idx_jobs_claimable, from p_starts on. p_budget is shared by those that need it: first every
--- lane is counted up to an equal share, then the rest is divided among the lanes that have more, and once again. So a lane
--- with 7,000 jobs among 60 short ones is counted completely. Each round reads at most p_budget entries, or 100 per lane.
---
--- The settings fix the plan, for the reasons given in claim_jobs.sql.
+-- Counts the jobs of lanes along idx_jobs_claimable, from p_starts on. p_budget is shared by those that need it: first
+-- every lane is counted up to an equal share, then the rest is divided among the lanes that have more, and once again.
+-- So a lane with 7,000 jobs among 60 short ones is counted completely. Each round reads at most p_budget entries, or
+-- 100 per lane.
 create or replace function treadle.count_lanes(
     p_lanes treadle.lane[],
     p_starts timestamptz[],
@@ -55,6 +54,3 @@ begin
     end loop;
 end
 $$;
-
-comment on function treadle.count_lanes(treadle.lane[], timestamptz[], bigint[], int)
-    is 'Counts the jobs of lanes within a budget, which is shared by the lanes that need it.';

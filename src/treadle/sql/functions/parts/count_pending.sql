@@ -1,6 +1,5 @@
--- How many of the jobs that a limit is for, or of one value of its "per", wait; counted up to p_most. From the
--- floors of the lanes, as in find_lanes.sql, so that entries of jobs that were claimed are not read again. Of jobs
--- that wait for an earlier one of their key, at most c_blocked are looked at.
+-- How many of the jobs that a limit is for, or of one value of its "per", wait; counted up to p_most, from the floors
+-- of the lanes. Of jobs that wait for an earlier one of their key, at most c_blocked are looked at.
 create or replace function treadle.count_pending(p_name varchar, p_per varchar, p_key varchar, p_most int) returns int
 language plpgsql stable
 set treadle.plan = index_ranges
@@ -16,12 +15,11 @@ begin
     from (
         select
         from treadle.limit_lanes(p_name, p_per, p_key) as lane
-        cross join lateral (select row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane) as known (lane)
-        left join lateral treadle.safe_floor(known.lane, v_safe) as bound on true
+        left join lateral treadle.safe_floor(lane, v_safe) as bound on true
         cross join lateral (
             -- With a limit of its own: otherwise the planner could begin with the jobs.
             select
-            from treadle.lane_jobs(known.lane, coalesce(bound.floor, '-infinity'))
+            from treadle.lane_jobs(lane, coalesce(bound.floor, '-infinity'))
             limit p_most
         ) as job
         limit p_most

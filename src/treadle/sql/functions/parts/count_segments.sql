@@ -1,10 +1,10 @@
 -- A part of count_depths(): counts again what may have changed in one lane, or among the jobs of a finished status.
 -- Returns how many it counted.
 --
--- The jobs are divided by time into segments of up to c_size; treadle.depths has how many jobs each has, and the depth
--- is their sum. Jobs leave at the beginning, where claims and pruning begin, and arrive at the present or at the end.
--- So the first segment, the last one and that of the present are counted every time, and one of the others, the one
--- that was counted longest ago, if that is more than c_again ago: a cancelled job, for example, is noticed then.
+-- The jobs are divided by time into segments of up to c_size; treadle.depths has the number of each, and the depth is
+-- their sum. Jobs leave at the beginning, and arrive at the present or at the end. So the first segment, the last one
+-- and that of the present are counted every time, and of the others the one that was counted longest ago, if that is
+-- more than c_again ago.
 --
 -- Counting stops after p_limit jobs, or at p_until if at least p_least were counted, and continues with the next call.
 -- Until all were counted once, the number of the last segment is null.

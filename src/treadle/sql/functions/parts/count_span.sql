@@ -1,6 +1,5 @@
--- Counts up to p_limit jobs of a lane, or of a finished status, from p_from to before p_to: along idx_jobs_claimable
--- if p_status is pending, else idx_jobs_finished. Jobs with the same time as the last one are counted, too, however
--- many there are, so that the next span can begin after it.
+-- Counts up to p_limit jobs of a lane, or of a finished status, from p_from to before p_to. Jobs with the same time as
+-- the last one are counted, too, however many there are, so that the next span can begin after it.
 create or replace function treadle.count_span(
     p_status varchar,
     p_lane treadle.lane,
@@ -11,7 +10,6 @@ create or replace function treadle.count_span(
     out last timestamptz
 )
 language plpgsql stable
-set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_sort = off
 set jit = off

@@ -1,8 +1,8 @@
 -- Decides about jobs that wait for others, or that others wait for: see dependency_checks. p_check is the row there,
--- which is deleted, or keeps what is left; null at commit, when there is no row yet: usually none is needed.
+-- which is deleted, or keeps what is left; null at commit, when usually none is needed.
 --
--- An error affects only these jobs: it must not stop the claims and ticks of all others, nor undo the end of the job
--- that somebody waits for. They are tried again later.
+-- An error affects only these jobs, which are tried again later: it must not stop the claims and ticks of all others,
+-- nor undo the end of the job that somebody waits for.
 create or replace function treadle.decide_check(p_check bigint, p_ids uuid[], p_ended boolean, p_past uuid, p_limit int)
 returns void
 language plpgsql

@@ -1,4 +1,5 @@
--- A part of tick(). p_oldest is the newest tick that is older than every running transaction.
+-- A part of tick(): deletes dormant lanes without jobs that no running transaction has seen active, and returns how
+-- many. p_oldest is the newest tick that is older than every running transaction.
 create or replace function treadle.delete_unused_lanes(p_oldest treadle.ticks, p_limit int) returns int
 language plpgsql
 set enable_seqscan = off
@@ -29,6 +30,3 @@ begin
     return v_deleted;
 end
 $$;
-
-comment on function treadle.delete_unused_lanes(treadle.ticks, int)
-    is 'Deletes dormant lanes without jobs that no running transaction has seen active. Returns how many.';

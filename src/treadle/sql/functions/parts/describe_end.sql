@@ -1,7 +1,6 @@
 -- How a job ended, as a reason for another one. If it was itself stopped because of another one, how that one ended.
 create or replace function treadle.describe_end(p_id uuid, p_relation text default '') returns text
 language plpgsql stable
-set enable_seqscan = off
 as $$
 begin
     return coalesce(

@@ -1,6 +1,6 @@
 -- Cancels the oldest waiting jobs that a limit is for: those of the lowest priority first, and none of a higher
--- priority than p_priority. Jobs that a claim has locked are passed over, and so are those that wait for an earlier
--- one of their key. Returns whether there were enough; otherwise none is cancelled.
+-- priority than p_priority. Not jobs that a claim has locked, nor those that wait for an earlier one of their key.
+-- Returns whether there were enough; otherwise none is cancelled.
 create or replace function treadle.drop_oldest(
     p_name varchar,
     p_per varchar,
@@ -30,11 +30,10 @@ begin
             where job.id = any (array(
                     select oldest.id
                     from treadle.limit_lanes(p_name, p_per, p_key) as lane
-                    cross join lateral (select row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane) as known (lane)
-                    left join lateral treadle.safe_floor(known.lane, v_safe) as bound on true
+                    left join lateral treadle.safe_floor(lane, v_safe) as bound on true
                     cross join lateral (
                         select waiting.id, waiting.run_at
-                        from treadle.lane_jobs(known.lane, coalesce(bound.floor, '-infinity')) as waiting
+                        from treadle.lane_jobs(lane, coalesce(bound.floor, '-infinity')) as waiting
                         where p_kept is null or waiting.id <> all (p_kept)
                         order by waiting.run_at
                         limit p_count + c_spare

@@ -1,7 +1,6 @@
 -- Completes a job that waits for a signal.
 create or replace function treadle.end_signal(p_id uuid, p_value jsonb) returns void
 language plpgsql
-set enable_seqscan = off
 as $$
 begin
     update treadle.jobs as job

@@ -1,6 +1,6 @@
--- Ends workflows all of whose jobs have ended, and whose rows are locked. A workflow is a job that no worker claims:
--- it waits for its jobs, and then it has completed, or failed if one of them did not complete. If none of them was
--- needed, neither was it. It stays held: if one of its jobs is retried, it waits again.
+-- Ends workflows all of whose jobs have ended, and whose rows are locked. A workflow is a job that no worker claims: it
+-- has completed, or failed if one of its jobs did not complete. If none of them was needed, neither was it. It stays
+-- held: if one of its jobs is retried, it waits again.
 create or replace function treadle.end_workflows(p_ids uuid[]) returns void
 language plpgsql
 set treadle.plan = nested_loops
@@ -32,7 +32,27 @@ begin
         end,
         last_error = case ended.status
             when 'cancelled' then ended.skipped
-            when 'failed' then coalesce(treadle.describe_end(treadle.failed_member(job.id)), 'a job failed')
+            -- Because of the first that did not complete: check_ended() marks it, unless it is only just about to.
+            when 'failed' then coalesce(treadle.describe_end(coalesce(
+                (
+                    select edge.after_id
+                    from treadle.dependencies as edge
+                    where edge.job_id = job.id
+                      and edge.stopped
+                    order by edge.after_id
+                    limit 1
+                ),
+                (
+                    select edge.after_id
+                    from treadle.dependencies as edge
+                    left join treadle.jobs as other on other.id = edge.after_id
+                    where edge.job_id = job.id
+                      and edge.needs = 'member'
+                      and coalesce(treadle.outcome_of(other.status, other.flags) in ('failed', 'cancelled'), true)
+                    order by edge.after_id
+                    limit 1
+                )
+            )), 'a job failed')
         end
     from (
         select

@@ -1,6 +1,6 @@
--- A part of enqueue_with_options(): enqueues as many jobs as each unique key allows per period, and returns the
--- latest job for the others. Each key has per_period places; each enqueued job takes one for the length of the
--- period. A call locks the first place of its keys, so there is one at a time for each key.
+-- A part of enqueue_with_options(): enqueues as many jobs as each unique key allows per period, and returns the latest
+-- job for the others. Each key has per_period places; each job takes one for the length of the period. A call locks the
+-- first place of its keys, so there is one at a time for each key.
 create or replace function treadle.enqueue_per_period(
     p_job treadle.jobs,
     p_data text[],

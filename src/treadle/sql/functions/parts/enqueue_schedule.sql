@@ -1,13 +1,12 @@
--- Enqueues the jobs of a schedule for these times, which come in order, and notes the times that were missed.
--- Returns the number of jobs. A time that was dealt with already is not enqueued again, not even after a dump was
--- restored or the server's clock was set back: the primary key of occurrences does not allow it.
+-- Enqueues the jobs of a schedule for these times, which come in order, and notes the times that were missed. Returns
+-- the number of jobs. A time is not enqueued again, not even after a dump was restored or the server's clock was set
+-- back: the primary key of occurrences does not allow it.
 create or replace function treadle.enqueue_schedule(
     p_schedule treadle.schedules,
     p_times timestamptz[],
     p_missed timestamptz[]
 ) returns int
 language plpgsql
-set enable_seqscan = off
 as $$
 declare
     v_time timestamptz;

@@ -1,13 +1,10 @@
 -- A part of enqueue_with_options(): enqueues jobs whose unique key no other job has, until that one is finished or
--- claimed, and returns or changes the others. The unique index of jobs makes sure of it; what is read before the
--- INSERT only avoids waiting for transactions that are about to finish such a job.
+-- claimed, and returns or changes the others. The unique index of jobs makes sure of it; what is read before the INSERT
+-- only avoids waiting for transactions that are about to finish such a job.
 --
 -- A pending job that is returned instead of a new one stays locked until the caller's transaction ends: so it does not
--- begin before what the caller has written is visible. (If the key lasts until the job is finished, then it may be
--- running already, and there is no such promise.) Claims skip locked jobs.
---
--- Rows are locked and inserted in the order of the unique keys, so that two calls at the same time cannot wait for each
--- other.
+-- begin before what the caller has written is visible. (If the key lasts until the job is finished, it may be running
+-- already.) Rows are locked and inserted in the order of the unique keys, so that two calls cannot wait for each other.
 create or replace function treadle.enqueue_unless_exists(
     p_job treadle.jobs,
     p_data text[],
@@ -15,7 +12,6 @@ create or replace function treadle.enqueue_unless_exists(
     p_options treadle.enqueue_options
 ) returns table (nth int, id uuid, is_new boolean, is_changed boolean)
 language plpgsql
-set enable_seqscan = off
 as $$
 declare
     v_change constant boolean := p_options.on_conflict <> '{}';

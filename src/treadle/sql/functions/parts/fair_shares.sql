@@ -1,11 +1,12 @@
--- The first step of a claim, as oldest_of_lanes(), for lanes whose values of an argument take turns (see type_settings): which lanes, and
--- how many jobs of each. Without limits, no job is read for it, unless there are several job types that do not take turns: then each of
--- them gets as many as it has among the oldest.
+-- The first step of a claim, as oldest_of_lanes(), for lanes whose values of an argument take turns (see
+-- type_settings): which lanes, and how many jobs of each. Without limits, no job is read for it, unless there are
+-- several job types that do not take turns: then each of them gets as many as it has among the oldest.
 --
--- Nothing is remembered about who had how many. Each lane has a piece of a circle, as long as its weight; the jobs are points at equal
--- distances on it, and each call turns the circle by the golden ratio. So after any number of calls, each lane has had its part but for
--- a few jobs. A lane may have fewer jobs than its share, or none: the others follow, in a random order, with a job each at least. Under
--- limits, the claim locks what is picked for others. So jobs are read until there are enough, and only lanes that have some are picked.
+-- Nothing is remembered about who had how many. Each lane has a piece of a circle, as long as its weight; the jobs are
+-- points at equal distances on it, and each call turns the circle by the golden ratio. So after any number of calls,
+-- each lane has had its part but for a few jobs. The other lanes follow in a random order, with a job each at least, if
+-- a lane has fewer jobs than its share. Under limits, the claim locks what is picked for others: so jobs are read until
+-- there are enough, and only lanes that have some are picked.
 create or replace function treadle.fair_shares(
     p_fair varchar[], -- the job types whose lanes take turns; with an empty one, the types do, too
     p_lanes treadle.lane_range[],
@@ -17,6 +18,7 @@ create or replace function treadle.fair_shares(
     out shares int[]
 )
 language plpgsql
+set treadle.plan = callers
 as $$
 declare
     v_place constant double precision := nextval('treadle.fair_turns') * 0.6180339887498949;
@@ -142,6 +144,3 @@ begin
     end loop;
 end
 $$;
-
-comment on function treadle.fair_shares(varchar[], treadle.lane_range[], timestamptz, int, xid[], boolean)
-    is 'Which lanes a claim takes jobs from, and how many of each, if lanes take turns.';

@@ -2,9 +2,7 @@
 -- Paused lanes are included.
 --
 -- Priorities are read one after the other. Of each lane of a priority as many jobs as may be needed are read, and the
--- lanes are merged. A job behind the last one read of any lane may not be the next one, and is left to another round. A
--- search starts at a floor, because of the dead index entries below (see public/tick.sql): one that is certain, so that
--- it also finds jobs that were committed late.
+-- lanes are merged. A job behind the last one read of any lane may not be the next one, and is left to another round.
 create or replace function treadle.find_claimable(
     p_job_type varchar,
     p_queue varchar,
@@ -27,7 +25,6 @@ create or replace function treadle.find_claimable(
 ) returns table (id uuid, rank int, at timestamptz, fits boolean, last boolean, looked bigint)
 language plpgsql stable
 rows 100
-set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_sort = off
 set enable_indexscan = on
@@ -43,9 +40,8 @@ declare
     c_end constant uuid := 'ffffffff-ffff-ffff-ffff-ffffffffffff';
     v_safe constant treadle.ticks := treadle.safe_tick(pg_current_snapshot());
     v_level record;
-    v_round record;
+    v_job record;
     v_take int;
-    v_nth int;
     v_read bigint := 0;
     v_found int := 0;
 begin
@@ -55,10 +51,9 @@ begin
         select
             (known.lane).priority,
             array_agg(known.lane) as lanes,
-            array_agg(greatest(bound.floor, p_from)) as starts,
+            array_agg(greatest(known.start, p_from)) as starts,
             count(*)::int as number
-        from treadle.distinct_lanes() as known
-        left join lateral treadle.safe_floor(known.lane, v_safe) as bound on true
+        from treadle.lanes_to_search(v_safe) as known
         where (p_job_type is null or (known.lane).job_type = p_job_type)
           and (p_queue is null or (known.lane).queue = p_queue)
           -- A search that stopped at the end of a priority continues with the next one.
@@ -85,63 +80,58 @@ begin
         loop
             v_take := greatest(1, least(v_take, (p_look - v_read) / v_level.number));
 
-            with candidate as materialized (
+            for v_job in
+                with candidate as materialized (
+                    select step.*
+                    from generate_subscripts(v_level.lanes, 1) as lane
+                    cross join lateral (
+                        select next.*, row_number() over () as nth
+                        from (
+                            select job.id, job.run_at, job.worker_id, job.last_error
+                            from treadle.lane_jobs(v_level.lanes[lane], greatest(v_level.starts[lane], find_claimable.at))
+                                as job
+                            where (job.run_at, job.id) > (find_claimable.at, find_claimable.id)
+                            order by job.run_at, job.id
+                            limit v_take
+                        ) as next
+                    ) as step
+                ),
+                horizon as materialized (
+                    select candidate.run_at, candidate.id
+                    from candidate
+                    where candidate.nth = v_take
+                    order by candidate.run_at, candidate.id
+                    limit 1
+                )
                 select
-                    step.id,
-                    step.run_at,
-                    step.nth = v_take as cut,
-                    (p_worker_id is null or coalesce(step.worker_id = p_worker_id, false))
-                        and (p_first is null or step.id >= p_first)
-                        and (p_last is null or step.id < p_last) as fits,
+                    candidate.id,
+                    candidate.run_at,
+                    (p_worker_id is null or coalesce(candidate.worker_id = p_worker_id, false))
+                        and (p_first is null or candidate.id >= p_first)
+                        and (p_last is null or candidate.id < p_last) as fits,
                     p_search is null
-                        or coalesce(strpos(lower(step.last_error), p_search) > 0, false)
-                        or p_digits is not null and treadle.has_digits(step.id, p_digits) as in_text
-                from generate_subscripts(v_level.lanes, 1) as lane
-                cross join lateral (
-                    select next.*, row_number() over () as nth
-                    from (
-                        select job.id, job.run_at, job.worker_id, job.last_error
-                        from treadle.lane_jobs(v_level.lanes[lane], greatest(v_level.starts[lane], find_claimable.at)) as job
-                        where (job.run_at, job.id) > (find_claimable.at, find_claimable.id)
-                        order by job.run_at, job.id
-                        limit v_take
-                    ) as next
-                ) as step
-            ),
-            horizon as materialized (
-                select candidate.run_at, candidate.id
+                        or coalesce(strpos(lower(candidate.last_error), p_search) > 0, false)
+                        or p_digits is not null and treadle.has_digits(candidate.id, p_digits) as in_text,
+                    (select count(*) from candidate) as read,
+                    horizon.id is not null as more
                 from candidate
-                where candidate.cut
+                left join horizon on true
+                where horizon.id is null
+                   or (candidate.run_at, candidate.id) <= (horizon.run_at, horizon.id)
                 order by candidate.run_at, candidate.id
-                limit 1
-            )
-            select
-                array_agg(candidate.id order by candidate.run_at, candidate.id) as ids,
-                array_agg(candidate.run_at order by candidate.run_at, candidate.id) as times,
-                array_agg(candidate.fits order by candidate.run_at, candidate.id) as fit,
-                array_agg(candidate.in_text order by candidate.run_at, candidate.id) as in_text,
-                (select count(*) from candidate) as read,
-                (select horizon.run_at from horizon) as run_at,
-                (select horizon.id from horizon) as id
-            into v_round
-            from candidate
-            where not exists (select from horizon)
-               or (candidate.run_at, candidate.id) <= (select horizon.run_at, horizon.id from horizon);
-
-            v_read := v_read + v_round.read;
-            for v_nth in 1 .. coalesce(cardinality(v_round.ids), 0) loop
+            loop
                 looked := looked + 1;
-                id := v_round.ids[v_nth];
-                at := v_round.times[v_nth];
-                fits := v_round.fit[v_nth] and (v_round.in_text[v_nth] or p_payloads);
-                if fits and (p_path is not null or not v_round.in_text[v_nth]) then
+                id := v_job.id;
+                at := v_job.run_at;
+                fits := v_job.fits and (v_job.in_text or p_payloads);
+                if fits and (p_path is not null or not v_job.in_text) then
                     fits := exists (
                         select
                         from treadle.jobs as job
-                        where job.id = find_claimable.id
+                        where job.id = v_job.id
                           and (p_path is null or job.data #> p_path = coalesce(p_value, job.data #> p_path))
                           and (p_also is null or treadle.has_values(job.data, p_also))
-                          and (v_round.in_text[v_nth] or strpos(lower(job.data::text), p_search) > 0)
+                          and (v_job.in_text or strpos(lower(job.data::text), p_search) > 0)
                     );
                 end if;
                 last := (p_search is not null or p_path is not null or p_limit >= p_look)
@@ -157,13 +147,12 @@ begin
                 end if;
             end loop;
 
-            if v_round.id is null then
+            v_read := v_read + coalesce(v_job.read, 0);
+            if v_job.more is not true then
                 at := 'infinity';
                 id := c_end;
                 exit;
             end if;
-            at := v_round.run_at;
-            id := v_round.id;
             if v_read + v_level.number > p_look or coalesce(clock_timestamp() > p_end, false) then
                 fits := false;
                 last := true;

@@ -1,14 +1,12 @@
--- The lanes that a search reads, each from its floor on, the highest priority first: active and not paused. They are null if
--- there are more than c_lanes, or if the floors cannot be trusted: then the search needs lanes_in_turn(). Also whether there are
--- limits, and when the first job of a dormant lane is due.
+-- The lanes that a search reads, each from its floor on, the highest priority first: active and not paused. They are
+-- null if there are more than c_lanes, or if the floors cannot be trusted: then the search needs lanes_in_turn(). Also
+-- whether there are limits, and when the first job of a dormant lane is due.
 --
--- A session keeps them between its searches, in a setting of its own. They are valid until the next tick, which looks for late
--- commits below the floors, and until a lane becomes active or there are other limits (note_lane_change). Both move a clock that is
--- a part of the key, but just before their change is visible. So what was read is not kept before the last tick is visible, nor
--- within a second after such a change. If a commit takes even longer, the next tick makes up for it. What this transaction
--- has changed itself moves a clock only at commit: after it has written, it reads the lanes each time.
---
--- A part of claims and of next_due(), whose settings fix the plan.
+-- A session keeps them in a setting of its own, until the next tick, which looks for late commits below the floors, and
+-- until a lane becomes active or there are other limits (note_lane_change). Both move a clock that is a part of the
+-- key, but just before their change is visible. So what was read is not kept before the last tick is visible, nor
+-- within a second after such a change; if a commit takes even longer, the next tick makes up for it. After a
+-- transaction has written, it reads the lanes each time: its own changes move a clock only at commit.
 create or replace function treadle.find_known_lanes(p_job_types varchar[], p_queues varchar[]) returns treadle.known_lanes
 language plpgsql
 as $$
@@ -68,12 +66,7 @@ begin
               and (p_queues is null or known.queue = any (p_queues))
               and (
                     not (select exists (select from treadle.pauses))
-                    or not exists (
-                        select
-                        from treadle.pauses as pause
-                        where pause.job_type in (known.job_type, '')
-                          and pause.queue in (known.queue, '')
-                    )
+                    or not exists (select from treadle.pauses_of(known.job_type, known.queue))
               )
             order by known.priority desc
         ) as shown
@@ -89,7 +82,7 @@ begin
     end if;
 
     v_found.lanes := coalesce(v_lanes, '{}');
-    v_found.next_wake := treadle.next_wake(p_job_types, p_queues);
+    v_found.next_wake := treadle.next_wake_after(p_job_types, p_queues, clock_timestamp());
     if v_keeps
         and abs(extract(epoch from clock_timestamp()) * 1000000 - v_changed) > 1000000
         and exists (
@@ -103,6 +96,3 @@ begin
     return v_found;
 end
 $$;
-
-comment on function treadle.find_known_lanes(varchar[], varchar[])
-    is 'The active lanes of these job types, with the time at which the search of each starts; null if there are too many, or if the floors cannot be trusted.';

@@ -1,9 +1,7 @@
--- For enqueue_with_options(): the workflow with this id, or the one that this job is a part of. It cannot end before
--- the transaction does. Null for id: there is none. has_ended: it has ended already. has_plan: it still has to add
--- jobs by itself.
+-- For enqueue_with_options(): the workflow with this id, or the one that this job is a part of (id is null if there is
+-- none). It cannot end before the transaction does. has_plan: it still has to add jobs by itself.
 create or replace function treadle.find_workflow(p_id uuid, out id uuid, out has_ended boolean, out has_plan boolean)
 language plpgsql
-set enable_seqscan = off
 as $$
 begin
     id := coalesce(

@@ -1,9 +1,7 @@
--- Removes the transaction ids that come from the dump of another server: they mean nothing here. A tick from the
--- future shows that such a dump was restored.
---
--- Those of events only give the order in which app.events() returns them, and hide the ones that a running transaction
--- might precede. Ids that this server has not reached would hide them for years, so restored events come first, ordered
--- by job.
+-- Removes the transaction ids that come from the dump of another server: a tick from the future shows that such a dump
+-- was restored. Those of events give the order in which app.events() returns them, and hide those that a running
+-- transaction might precede. Ids that this server has not reached would hide them for years, so restored events come
+-- first.
 --
 -- Runs with the rights of its owner: a worker cannot change events.
 create or replace function treadle.forget_other_server() returns void

@@ -1,7 +1,6 @@
--- Lets jobs run that waited for others, whose rows are locked. They are due from now on, one after the other, in the
--- order of their ids; and get the results that are their arguments. Those of jobs that did not complete are null.
---
--- There may be a hundred thousand of them: what the trigger change_job would do for each is done here for all.
+-- Lets jobs run that waited for others, whose rows are locked. They are due from now on, in the order of their ids, and
+-- get the results that are their arguments; those of jobs that did not complete are null. There may be a hundred
+-- thousand of them: what the trigger change_job would do for each is done here for all.
 create or replace function treadle.free_waiting(p_ids uuid[]) returns void
 language plpgsql
 set treadle.plan = nested_loops

@@ -1,5 +1,5 @@
--- Counts the failed attempts of a span of time, by group, that are not counted yet. Returns how many, and up to
--- when: all of the span, or less if more than p_limit attempts failed in it.
+-- Counts the failed attempts of a span of time, by group, that are not counted yet. Returns how many, and up to when:
+-- all of the span, or less if more than p_limit attempts failed in it.
 --
 -- A flood of different messages must not fill the table. An exception has p_most groups in a job type, and a type four
 -- times as many; other messages are counted together, by exception as long as a type has not eight times as many
@@ -13,7 +13,6 @@ create or replace function treadle.group_errors_between(
     out reached timestamptz
 )
 language plpgsql
-set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_mergejoin = off
 set jit = off
@@ -182,22 +181,16 @@ begin
     keys as materialized (
         select
             key.*,
-            coalesce(
-                (
-                    select known.id
-                    from treadle.error_groups as known
-                    where known.job_type = key.job_type and known.exception = key.exception and known.message = key.message
-                ),
-                (
-                    select known.id
-                    from treadle.error_groups as known
-                    where known.job_type = key.job_type and known.exception = key.exception and known.message = c_other
-                ),
-                (
-                    select known.id
-                    from treadle.error_groups as known
-                    where known.job_type = key.job_type and known.exception = '' and known.message = c_other
-                )
+            (
+                select known.id
+                from (values (1, key.exception, key.message), (2, key.exception, c_other), (3, '', c_other))
+                    as wanted (nth, exception, message)
+                join treadle.error_groups as known
+                  on known.job_type = key.job_type
+                 and known.exception = wanted.exception
+                 and known.message = wanted.message
+                order by wanted.nth
+                limit 1
             ) as group_id
         from (select distinct failed.job_type, failed.exception, failed.message from failed) as key
     ),

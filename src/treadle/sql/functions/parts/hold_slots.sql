@@ -1,5 +1,5 @@
--- Adds the claimed jobs to those that use the limits, which lock_limits() has locked: room is -1 for one that it has not. Lanes
--- that wait for a limit that still has room are searched again by the next claims.
+-- Adds the claimed jobs to those that use the limits, which lock_limits() has locked (room is -1 for one that it has
+-- not). Lanes that wait for a limit that still has room are searched again by the next claims.
 create or replace function treadle.hold_slots(
     p_now timestamptz,
     p_ids uuid[],
@@ -27,11 +27,7 @@ begin
             p_names[taken.nth] as name,
             p_keys[taken.nth] as key,
             holders.kind, holders.version,
-            case when checked.all_stay then holders.jobs else coalesce(kept.jobs, '{}') end as kept_jobs,
-            case when checked.all_stay then holders.leases else coalesce(kept.leases, '{}') end as kept_leases,
-            case when checked.all_stay then holders.weights else coalesce(kept.weights, '{}') end as kept_weights,
-            case when checked.all_stay then holders.weight else coalesce(kept.weight, 0) end as kept_weight,
-            case when checked.all_stay then holders.found else coalesce(kept.found, 0) end as found,
+            kept.*,
             coalesce(holders.step, '0') as step,
             -- By the clock: jobs count from when they were claimed, not from when the claim began, which may be long ago.
             greatest(holders.full_at, clock_timestamp()) as full_at,
@@ -48,16 +44,17 @@ begin
                     false
                 ) as all_stay
         ) as checked
-        left join lateral (
+        cross join lateral (
+            select holders.jobs, holders.leases, holders.weights, holders.weight, holders.found
+            where checked.all_stay
+            union all
             select
-                array_agg(held.id) as jobs, array_agg(held.lease) as leases, array_agg(held.weight) as weights,
-                sum(held.weight) as weight, count(*) as found
-            from treadle.slots_in_use(
-                case when not checked.all_stay then holders.jobs end,
-                case when not checked.all_stay then holders.leases end,
-                case when not checked.all_stay then holders.weights end
-            ) as held
-        ) as kept on true
+                coalesce(array_agg(held.id), '{}'), coalesce(array_agg(held.lease), '{}'),
+                coalesce(array_agg(held.weight), '{}'), coalesce(sum(held.weight), 0), count(*)
+            from treadle.slots_in_use(holders.jobs, holders.leases, holders.weights) as held
+            where not checked.all_stay
+            having not checked.all_stay
+        ) as kept (kept_jobs, kept_leases, kept_weights, kept_weight, found)
     ),
     written as (
         insert into treadle.limit_holders (name, key, version, jobs, leases, weights, weight, found, full_at, closed_until)
@@ -89,6 +86,3 @@ begin
     perform treadle.wake_lanes(p_now, p_names, p_keys, v_left);
 end
 $$;
-
-comment on function treadle.hold_slots(timestamptz, uuid[], treadle.lane[], int[], int[], varchar[], varchar[], int[])
-    is 'Adds claimed jobs to those that use their limits.';

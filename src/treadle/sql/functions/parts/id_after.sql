@@ -1,8 +1,6 @@
--- The new id p_id, or one that is higher than p_earlier if the clock was set back since. The order of jobs with a
--- key is that of their ids, which contain the time. If the clock was set back, a new id would be lower than that of
--- an earlier job. So this continues from the earlier id: its time, and a quarter of a microsecond.
---
--- Only for an id that the server has just made: an id that was given with the job is not changed.
+-- The new id p_id, or one that is higher than p_earlier if the clock was set back since: jobs with a key are ordered by
+-- their ids, which contain the time. It continues from the earlier id: its time, and a quarter of a microsecond. Only
+-- for an id that the server has just made: one that was given with the job is not changed.
 create or replace function treadle.id_after(p_id uuid, p_earlier uuid) returns uuid
 language plpgsql volatile
 as $$

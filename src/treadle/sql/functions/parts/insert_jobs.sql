@@ -1,13 +1,11 @@
 -- Inserts jobs, all but those of enqueue(). p_job has what they have in common; p_nths says which elements of p_data
--- are meant, and p_unique has a unique key for each of them, if they have one. Without unique keys, returns the ids
--- in the order of the list. Jobs whose unique key another job has are left out; if that one is just being added,
--- this waits for its transaction.
+-- are meant, and p_unique has a unique key for each of them. Without unique keys, returns the ids in the order of the
+-- list. Jobs whose unique key another job has are left out; if that one is just being added, this waits for its
+-- transaction.
 --
 -- run_at grows by a microsecond from job to job, so that the floor of the lane can lie between any two of them. It is
--- counted backwards, so that all of them are due at once.
---
--- In the order of the unique keys, so that two calls at the same time cannot wait for each other; jobs with a key in the order of
--- the list, because the order within a key is that of the ids.
+-- counted backwards, so that all of them are due at once. In the order of the unique keys, so that two calls cannot
+-- wait for each other; jobs with a key in the order of the list, because the order within a key is that of the ids.
 create or replace function treadle.insert_jobs(
     p_job treadle.jobs,
     p_data text[],

@@ -1,13 +1,10 @@
--- Whether a worker may claim a job once it is due: it is pending, nothing blocks it, and it has attempts left.
---
--- The one definition of a claimable job. Every other condition that blocks a job (a key, other jobs, a signal) is a bit
--- of jobs.holds, so a new rule adds a bit and does not change this function.
+-- Whether a worker may claim a job once it is due: it is pending, nothing blocks it, and it has attempts left. Every
+-- other condition that blocks a job (a key, other jobs, a signal) is a bit of jobs.holds, so a new rule does not change
+-- this.
 --
 -- The planner inlines this function. The result must be the predicate of idx_jobs_claimable, term by term, or claims
--- cannot use the index: tests/queue/test_claimable.py compares the plans.
---
--- It takes columns instead of the whole row because a whole-row reference needs the right to read every column of jobs,
--- which a viewer does not have.
+-- cannot use the index: tests/queue/test_claimable.py compares the plans. It takes columns, because a whole-row
+-- reference needs the right to read every column of jobs, which a viewer does not have.
 create or replace function treadle.is_claimable(
     p_status varchar,
     p_holds smallint,

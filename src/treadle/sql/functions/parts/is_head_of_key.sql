@@ -3,7 +3,6 @@
 -- one (see decision 6).
 create or replace function treadle.is_head_of_key(p_key varchar, p_id uuid) returns boolean
 language plpgsql stable
-set enable_seqscan = off
 as $$
 begin
     return not exists (

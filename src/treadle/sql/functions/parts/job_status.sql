@@ -2,7 +2,6 @@
 -- statement that calls it waited for the job's row.
 create or replace function treadle.job_status(p_id uuid) returns varchar
 language plpgsql volatile
-set enable_seqscan = off
 as $$
 begin
     return (select job.status from treadle.jobs as job where job.id = p_id);

@@ -1,4 +1,5 @@
--- One step through all lanes that have claimable jobs, in the order of idx_jobs_claimable: the lane after p_lane, or the first.
+-- The next lane with claimable jobs after p_lane (null: the first), in the order of idx_jobs_claimable, and the time
+-- of its first job; null after the last.
 create or replace function treadle.lane_after(
     p_lane treadle.lane,
     p_lockers xid[], -- rows that these transactions have locked do not count
@@ -9,7 +10,6 @@ create or replace function treadle.lane_after(
     out run_at timestamptz
 )
 language plpgsql stable
-set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_sort = off
 as $$
@@ -67,6 +67,3 @@ begin
     limit 1;
 end
 $$;
-
-comment on function treadle.lane_after(treadle.lane, xid[])
-    is 'The next lane with claimable jobs after p_lane, and the time of its first job; null after the last.';

@@ -1,3 +1,5 @@
+-- For a job that enters a lane: the floor, if there is one, and whether claims will search the lane when the job is
+-- due.
 create or replace function treadle.lane_entry(p_lane treadle.lane, p_run_at timestamptz)
 returns table (floor timestamptz, is_listed boolean)
 language sql stable
@@ -11,6 +13,3 @@ as $$
               and (treadle.is_listed(known.dormant_xid, known.limit_name) or known.wakes_at <= p_run_at)
         )
 $$;
-
-comment on function treadle.lane_entry(treadle.lane, timestamptz)
-    is 'For a job that enters a lane: the floor, if there is one, and whether claims will search the lane when the job is due.';

@@ -1,5 +1,5 @@
--- The planner inlines this function. The newest floor comes first in idx_floors_lane, so that floors which an open snapshot
--- keeps from being removed are not read.
+-- The floor of a lane; no row: every job must be searched. The planner inlines this function. The newest floor comes
+-- first in idx_floors_lane, so that floors which an open snapshot keeps from being removed are not read.
 create or replace function treadle.lane_floor(p_lane treadle.lane) returns table (floor timestamptz)
 language sql stable
 as $$
@@ -9,5 +9,3 @@ as $$
     order by known.xid desc
     limit 1
 $$;
-
-comment on function treadle.lane_floor(treadle.lane) is 'The floor of a lane. No row: every job must be searched.';

@@ -1,8 +1,6 @@
--- The claimable jobs of a lane that are due at p_start or later: one range of idx_jobs_claimable. Add an order by run_at
--- and a limit to read its head.
---
--- The planner inlines this function into the calling statement, so the columns that the caller does not use cost nothing.
--- It returns only columns that a viewer may read. claim_jobs() does not use it: rows cannot be locked through a function.
+-- The claimable jobs of a lane that are due at p_start or later: one range of idx_jobs_claimable. The planner inlines
+-- this function, so the columns that the caller does not use cost nothing. It returns only columns that a viewer may
+-- read. Claims do not use it: rows cannot be locked through a function.
 create or replace function treadle.lane_jobs(p_lane treadle.lane, p_start timestamptz)
 returns table (
     id uuid, job_type varchar, key varchar, run_at timestamptz, status varchar, attempts int, max_attempts int,
@@ -18,6 +16,3 @@ as $$
       and job.run_at >= p_start
       and treadle.is_claimable(job.status, job.holds, job.attempts, job.max_attempts)
 $$;
-
-comment on function treadle.lane_jobs(treadle.lane, timestamptz)
-    is 'The claimable jobs of a lane that are due at p_start or later.';

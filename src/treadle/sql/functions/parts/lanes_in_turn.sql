@@ -1,10 +1,10 @@
--- The lanes that a claim searches next: active and not paused, of the highest priority first, up to p_lanes of one priority.
+-- The lanes that a claim searches next: active and not paused, of the highest priority first, up to p_lanes of one
+-- priority, with the time at which the search of each starts.
 --
--- If a priority has more, they take turns: each search begins at a random lane of a random job type (or queue) and continues
--- through all of them, so a type with very many lanes does not hide the others. The caller starts with nulls in level, first,
--- turn, step and place, and passes the returned values until lanes is null.
---
--- p_queues null: of all queues. That is a condition of its own in each query, so that both cases use an index.
+-- If a priority has more, they take turns: each search begins at a random lane of a random job type (or queue) and
+-- continues through all of them, so a type with very many lanes does not hide the others. The caller starts with nulls
+-- in level, first, turn, step and place, and passes the returned values until lanes is null. p_queues null: of all
+-- queues, a condition of its own in each query, so that both cases use an index.
 create or replace function treadle.lanes_in_turn(
     p_job_types varchar[],
     p_queues varchar[],
@@ -147,12 +147,7 @@ begin
             from listed
         ) as shown
         cross join lateral (
-            select exists (
-                select
-                from treadle.pauses as pause
-                where pause.job_type in ((shown.lane).job_type, '')
-                  and pause.queue in ((shown.lane).queue, '')
-            ) as paused
+            select exists (select from treadle.pauses_of((shown.lane).job_type, (shown.lane).queue)) as paused
         ) as state
         left join lateral treadle.lane_floor(shown.lane) as bound on p_safe.xid is null
         left join lateral treadle.safe_floor(shown.lane, p_safe) as safe on p_safe.xid is not null;
@@ -167,6 +162,3 @@ begin
     end loop;
 end
 $$;
-
-comment on function treadle.lanes_in_turn(varchar[], varchar[], treadle.ticks, int, bigint, int, bigint, int, bigint)
-    is 'The active lanes of these job types that a claim searches next, with the time at which the search of each starts.';

@@ -1,5 +1,6 @@
--- The dormant lanes that a claim searches: those of limits that may have room now (see limit_openings), of each job type up to c_lanes.
--- If more wait for a limit, they take turns. An opening older than c_recent is left to the tick: see review_limits().
+-- The dormant lanes that a claim searches: those of limits that may have room now (see limit_openings), of each job
+-- type up to c_lanes. If more wait for a limit, they take turns. An opening older than c_recent is left to
+-- review_limits().
 create or replace function treadle.lanes_with_room(p_job_types varchar[], p_queues varchar[], p_now timestamptz)
 returns treadle.lane_range[]
 language plpgsql
@@ -77,15 +78,7 @@ begin
         ) as lane
         left join lateral treadle.lane_floor(row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane) as bound
             on true
-        where not exists (
-            select
-            from treadle.pauses as pause
-            where pause.job_type in (lane.job_type, '')
-              and pause.queue in (lane.queue, '')
-        )
+        where not exists (select from treadle.pauses_of(lane.job_type, lane.queue))
     );
 end
 $$;
-
-comment on function treadle.lanes_with_room(varchar[], varchar[], timestamptz)
-    is 'The dormant lanes of these job types whose limits may have room now.';

@@ -1,7 +1,5 @@
--- The lanes of the jobs that a limit is for, or of one value of its "per".
---
--- The lanes of a value are looked up where all partitions of a job type have the same single part; else all lanes of the type are
--- compared.
+-- The lanes of the jobs that a limit is for, or of one value of its "per". Those of a value are looked up where all
+-- partitions of a job type have the same single part; else all lanes of the type are compared.
 create or replace function treadle.limit_lanes(p_name varchar, p_per varchar, p_key varchar) returns setof treadle.lane
 language plpgsql stable
 set treadle.plan = index_ranges
@@ -51,6 +49,3 @@ begin
     end loop;
 end
 $$;
-
-comment on function treadle.limit_lanes(varchar, varchar, varchar)
-    is 'The lanes of the jobs that a limit is for, or of one value of its "per".';

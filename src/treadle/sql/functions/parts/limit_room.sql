@@ -1,11 +1,10 @@
--- What is in force for a key of a limit, which jobs use it, and how much room it has: the rule for all who ask. It locks nothing: see
--- lock_limits().
+-- What is in force for a key of a limit, which jobs use it, and how much room it has: the rule for all who ask. It
+-- locks nothing: see lock_limits().
 --
--- A rate is full again at full_at; each start moves that by a step. Otherwise those of the listed jobs count that are still claimed
--- or running. Those that have ended are looked for only if there is not enough room for p_wanted without that and less than half is
--- free; if p_wanted is null, always.
---
--- The planner inlines this function, and leaves out what its caller does not use.
+-- A rate is full again at full_at; each start moves that by a step. Otherwise those of the listed jobs count that are
+-- still claimed or running. Those that have ended are looked for only if there is not enough room for p_wanted without
+-- that and less than half is free; if p_wanted is null, always. The planner inlines this function, and leaves out what
+-- its caller does not use.
 create or replace function treadle.limit_room(p_name varchar, p_key varchar, p_wanted bigint, p_now timestamptz)
 returns table (
     kind varchar, amount int, period interval, burst int,
@@ -79,6 +78,3 @@ as $$
     ) as limited
     where rule.name = p_name
 $$;
-
-comment on function treadle.limit_room(varchar, varchar, bigint, timestamptz)
-    is 'What is in force for a key of a limit, which jobs use it, and how much room it has.';

@@ -1,5 +1,5 @@
--- How much of a limit is in use, and when the next job of weight p_weight may start: for find_limits() and treadle
--- why. With p_key null, only the values that hold for every key. Nothing is locked.
+-- How much of a limit is in use, and when the next job of weight p_weight may start: for find_limits() and treadle why.
+-- With p_key null, only the values that hold for every key.
 create or replace function treadle.limit_state(
     p_name varchar,
     p_key varchar,

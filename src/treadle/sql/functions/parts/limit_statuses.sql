@@ -1,6 +1,6 @@
 -- The state of limits, and of fairness and aging, for display: of p_names, each for the element of p_keys (see
 -- limit_state()), those that jobs wait for first. The jobs that wait are counted up to an equal share of c_budget,
--- counted_to: a row whose number equals it has at least that many. The settings fix the plan, as in find_lanes.sql.
+-- counted_to: a row whose number equals it has at least that many.
 create or replace function treadle.limit_statuses(p_names varchar[], p_keys varchar[])
 returns table (
     name varchar, kind varchar, per varchar, key varchar, job_types varchar[], queues varchar[],

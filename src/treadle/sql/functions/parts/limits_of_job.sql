@@ -1,5 +1,5 @@
--- The limits of a job that was not claimed under them, and may have been enqueued before they were declared: where its partition
--- lacks the value of "per", its payload is asked. The planner inlines this function.
+-- The limits of a job that was not claimed under them, and may have been enqueued before they were declared: where its
+-- partition lacks the value of "per", its payload is asked. The planner inlines this function.
 create or replace function treadle.limits_of_job(p_queue varchar, p_job_type varchar, p_partition varchar, p_data jsonb)
 returns table (name varchar, key varchar, kind varchar)
 language sql stable
@@ -10,6 +10,3 @@ as $$
         rule.kind
     from treadle.limits_of(p_queue, p_job_type, p_partition) as rule
 $$;
-
-comment on function treadle.limits_of_job(varchar, varchar, varchar, jsonb)
-    is 'The limits of a job that may have been enqueued before they were declared.';

@@ -1,5 +1,5 @@
--- A part of lock_limits(): jobs that use these limits without having been claimed under them (unlisted_jobs) are moved to
--- limit_holders. For a rate, they count as started when they were noted.
+-- A part of lock_limits(): jobs that use these limits without having been claimed under them (unlisted_jobs) are moved
+-- to limit_holders. For a rate, they count as started when they were noted.
 create or replace function treadle.list_jobs(p_names varchar[], p_keys varchar[], p_locked int[]) returns void
 language plpgsql
 set enable_hashjoin = on -- for joins of lists
@@ -64,6 +64,3 @@ begin
     join state on state.name = added.name and state.key = added.key;
 end
 $$;
-
-comment on function treadle.list_jobs(varchar[], varchar[], int[])
-    is 'Lists jobs that use these limits without having been claimed under them.';

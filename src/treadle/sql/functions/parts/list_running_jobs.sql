@@ -1,12 +1,12 @@
--- A part of lock_limits(): notes the jobs that are claimed or running under limits that are new, or whose kind, "per" or jobs have
--- changed (unlisted_limits), so that they count. Returns the limits of which that is not yet possible: they give no room.
+-- A part of lock_limits(): notes the jobs that are claimed or running under limits that are new, or whose kind, "per"
+-- or jobs have changed (unlisted_limits), so that they count. Returns the limits of which that is not yet possible:
+-- they give no room.
 --
--- A claim that began before the limit was committed does not know it, and what it claims is not visible before it ends. Such claims
--- are found in pg_locks: every claim reads the tick clock first, and holds the lock of that until its transaction ends. So the first
+-- What a claim that began before the limit was committed takes is not visible before it ends. Such claims are found in
+-- pg_locks: every claim reads the tick clock first, and holds the lock of that until its transaction ends. So the first
 -- look notes who is claiming, and another one lists the jobs once more when all of those have ended.
 create or replace function treadle.list_running_jobs() returns varchar[]
 language plpgsql
-set enable_seqscan = off
 as $$
 declare
     c_patience constant interval := '10 seconds'; -- with claims that do not end
@@ -86,6 +86,3 @@ begin
     return coalesce(v_closed, '{}');
 end
 $$;
-
-comment on function treadle.list_running_jobs()
-    is 'Notes the jobs that are claimed or running under limits that are new or were changed. Returns the limits of which more may be running.';

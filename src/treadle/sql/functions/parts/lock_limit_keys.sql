@@ -1,5 +1,5 @@
--- Locks the rows of these limits, as far as no other claim has locked them, and says which: their numbers in the lists. If all are
--- locked, and p_wait says so, it waits for a moment: claims are short.
+-- Locks the rows of these limits, as far as no other claim has locked them, and says which: their numbers in the
+-- lists. If all are locked, and p_wait says so, it waits for a moment: claims are short.
 create or replace function treadle.lock_limit_keys(p_names varchar[], p_keys varchar[], p_wait boolean) returns int[]
 language plpgsql
 as $$
@@ -80,6 +80,3 @@ begin
     return v_locked;
 end
 $$;
-
-comment on function treadle.lock_limit_keys(varchar[], varchar[], boolean)
-    is 'Locks the rows of these limits, as far as no other claim has locked them, and says which.';

@@ -1,12 +1,10 @@
 -- Locks the limits of lanes that a claim is about to take jobs from, and says how many jobs of each they allow at most.
 -- A part of claim_lanes().
 --
--- A limit that another claim has locked counts as reached, for this claim: see lock_limit_keys(). (That claim may have left room;
--- then the lanes stay active, and the next claim finds it.) So there is at most one claim at a time that takes jobs under a
--- limit, and the number of those that run is exact. They are the jobs of the newest row of limit_holders, as far as they are
--- still claimed or running under the same lease: nothing needs to be counted down when a job ends, by whatever statement.
---
--- A lane for which there is no room becomes dormant: see wait_for_limits().
+-- A limit that another claim has locked counts as reached, for this claim: see lock_limit_keys(). So at most one claim
+-- at a time takes jobs under a limit, and the number of those that run is exact: they are the jobs of the newest row of
+-- limit_holders that are still claimed or running under the same lease. Nothing needs to be counted down when a job
+-- ends, by whatever statement. A lane for which there is no room becomes dormant: see wait_for_limits().
 create or replace function treadle.lock_limits(
     p_now timestamptz,
     p_lanes treadle.lane[],
@@ -120,6 +118,3 @@ begin
     having count(*) > 0;
 end
 $$;
-
-comment on function treadle.lock_limits(timestamptz, treadle.lane[], boolean, int[])
-    is 'Locks the limits of these lanes, and says how many jobs of each they allow at most. Makes lanes dormant that must wait.';

@@ -2,7 +2,6 @@
 -- part of confirm_blocked(): the transaction that finishes the locked job waits for this one.
 create or replace function treadle.lock_unblocked(p_key varchar) returns boolean
 language plpgsql
-set enable_seqscan = off
 as $$
 begin
     perform

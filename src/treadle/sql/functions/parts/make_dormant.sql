@@ -1,10 +1,12 @@
--- For a claim that has searched many lanes for nothing: thousands of lanes can run empty between two ticks. A transaction that
--- saw one of them active, and commits a job later, is found by the next tick: it examines every lane that became dormant in a
--- transaction that has ended since the last one, or that others which have ended since may not have seen. See public/tick.sql.
+-- Makes those of these lanes dormant that have had no due jobs for some time, for a claim that has searched many lanes
+-- for nothing: thousands of lanes can run empty between two ticks. A transaction that saw one of them active, and
+-- commits a job later, is found by the next tick: it examines every lane that became dormant in a transaction that has
+-- ended since the last one, or that others which have ended since may not have seen.
 --
 -- p_ids are the rows that the claim has listed: a transaction may rely on one that was added since.
 create or replace function treadle.make_dormant(p_ids bigint[], p_now timestamptz) returns void
 language plpgsql
+set treadle.plan = callers
 as $$
 declare
     c_unused constant interval := '1 minute'; -- as in public/tick.sql
@@ -23,14 +25,9 @@ begin
         from treadle.lanes as known
         left join lateral treadle.lane_floor(row(known.queue, known.job_type, known.priority, known.partition)::treadle.lane) as bound
             on true
-        left join lateral (
-            select job.run_at
-            from treadle.lane_jobs(
-                    row(known.queue, known.job_type, known.priority, known.partition)::treadle.lane,
-                    coalesce(bound.floor, '-infinity')
-                 ) as job
-            order by job.run_at
-            limit 1
+        left join lateral treadle.lane_head(
+            row(known.queue, known.job_type, known.priority, known.partition)::treadle.lane,
+            coalesce(bound.floor, '-infinity')
         ) as head on true
         where known.id = any (p_ids)
           and known.dormant_xid is null
@@ -41,6 +38,3 @@ begin
     where lane.id = empty.id;
 end
 $$;
-
-comment on function treadle.make_dormant(bigint[], timestamptz)
-    is 'Makes those of these lanes dormant that have had no due jobs for some time.';

@@ -1,13 +1,11 @@
--- Whether jobs with these partitions may be enqueued, as far as max_pending is concerned. Where the oldest jobs are
--- to be dropped, it drops them. Jobs of a higher priority are not dropped.
+-- Whether jobs with these partitions may be enqueued, as far as max_pending is concerned. Where the oldest jobs are to
+-- be dropped, it drops them, but none of a higher priority.
 --
 -- The bound is not exact: jobs of transactions that are still open are not counted, because enqueuers would have to
--- wait for each other until they commit. And to count many jobs takes time. So a session remembers what it has counted,
--- adds what it enqueues itself, and counts again after a while, or when the bound seems to be reached. What it
--- remembers is undone if the transaction is rolled back, as the jobs are. It is sealed: any role can set a setting of
--- its session, but only the owner can read the secret.
---
--- In SERIALIZABLE, counting would make enqueuers abort each other: nothing is checked.
+-- wait for each other. And to count many jobs takes time: so a session remembers what it has counted, adds what it
+-- enqueues itself, and counts again after a while, or when the bound seems to be reached. What it remembers is undone
+-- if the transaction is rolled back. It is sealed: any role can set a setting of its session, but only the owner can
+-- read the secret. In SERIALIZABLE, counting would make enqueuers abort each other: nothing is checked.
 --
 -- Runs with the rights of its owner: a role that may only enqueue cannot read or cancel jobs.
 create or replace function treadle.make_room(

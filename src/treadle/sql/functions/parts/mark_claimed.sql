@@ -1,5 +1,6 @@
--- The write of a claim, for rows that it has locked. Nothing else changes the lease number. Jobs that have expired are cancelled
--- instead. From its claim on, a job no longer expires, and a unique key that it has while it is pending is free for the next job.
+-- The write of a claim, for rows that it has locked. Nothing else changes the lease number. Jobs that have expired are
+-- cancelled instead. From its claim on, a job no longer expires, and a unique key that it has while it is pending is
+-- free for the next job.
 create or replace function treadle.mark_claimed(
     p_worker_id varchar,
     p_now timestamptz,
@@ -8,6 +9,7 @@ create or replace function treadle.mark_claimed(
     p_flags smallint default 0 -- flag_limited() and flag_opening() for jobs that are claimed under a limit
 ) returns setof treadle.jobs
 language plpgsql
+set treadle.plan = callers
 as $$
 declare
     c_short constant text := '3ms';
@@ -70,6 +72,3 @@ begin
     perform set_config('lock_timeout', v_timeout, true);
 end
 $$;
-
-comment on function treadle.mark_claimed(varchar, timestamptz, tid[], boolean, smallint)
-    is 'Marks rows that a claim has locked as claimed, and returns them.';

@@ -1,15 +1,16 @@
--- After the clock was set back: moves jobs that were due before, and would now be due later, to the current time. They keep
--- their order, and stay behind those that have been due for longer. A part of tick().
+-- After the clock was set back: moves jobs that were due before, and would now be due later, to the current time. They
+-- keep their order, and stay behind those that have been due for longer. A part of tick().
 --
--- The clock showed p_from at the tick p_seen, the last one before the jump. So a job with a run_at up to p_from was due if its
--- row was written before that tick. If it was written later, nobody knows on which side of the jump. A job that was created by a
--- clock that is ahead of the current one was enqueued before it; one that came back (a retry, a release) or was unblocked most
--- likely was, too. Any other may be a new job with a run_at of its own, and obeys the clock.
+-- The clock showed p_from at the tick p_seen, the last one before the jump. A job with a run_at up to p_from was due if
+-- its row was written before that tick. If it was written later, nobody knows on which side of the jump. A job that was
+-- created by a clock that is ahead of the current one was enqueued before it; one that came back (a retry, a release)
+-- or was unblocked most likely was, too. Any other may be a new job with a run_at of its own, and obeys the clock.
 --
--- p_late: only jobs that a transaction from before the jump has committed late. By then, others may have come back since.
+-- p_late: only jobs that a transaction from before the jump has committed late. By then, others may have come back
+-- since.
 --
--- p_shift: retries, and others that come back after a delay, are due as much earlier as the clock was set back, so that they
--- wait as long as intended. Once only: a second time would shift them again.
+-- p_shift: retries, and others that come back after a delay, are due as much earlier as the clock was set back. Once
+-- only: a second time would shift them again.
 --
 -- At most p_limit jobs, so that a long backlog is moved in several ticks. Returns whether that was reached.
 create or replace function treadle.move_due_jobs(
@@ -31,24 +32,21 @@ declare
     -- Usually there is a tick every second: so these come before the jobs that were enqueued since the jump. And the claim that
     -- made the tick has read the clock before it.
     c_before constant interval := '1 second';
-    v_moved int;
-begin
-    with lane as materialized (
-        select distinct lane.queue, lane.job_type, lane.priority, lane.partition
+    v_lanes constant treadle.lane[] := array(
+        select distinct row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane
         from treadle.lanes as lane
         where treadle.is_listed(lane.dormant_xid, lane.limit_name)
            or lane.wakes_at > p_now
-    ),
-    due as materialized (
+    );
+    v_moved int;
+begin
+    with due as materialized (
         select job.place, job.run_at
-        from lane
+        from unnest(v_lanes) as lane
         cross join lateral (
             select job.ctid as place, job.run_at
             from treadle.jobs as job
-            where treadle.is_in_lane(
-                    job.queue, job.job_type, job.priority, job.partition,
-                    row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane
-                  )
+            where treadle.is_in_lane(job.queue, job.job_type, job.priority, job.partition, lane)
               and job.run_at > p_now
               and job.run_at <= greatest(p_from, p_now + interval '1 day') + c_late
               and treadle.is_claimable(job.status, job.holds, job.attempts, job.max_attempts)
@@ -84,19 +82,11 @@ begin
         set run_at = greatest(job.run_at - (p_from - p_now), p_now)
         where job.ctid = any (array(
                 select later.place
-                from (
-                    select distinct lane.queue, lane.job_type, lane.priority, lane.partition
-                    from treadle.lanes as lane
-                    where treadle.is_listed(lane.dormant_xid, lane.limit_name)
-                       or lane.wakes_at > p_now
-                ) as lane
+                from unnest(v_lanes) as lane
                 cross join lateral (
                     select job.ctid as place
                     from treadle.jobs as job
-                    where treadle.is_in_lane(
-                            job.queue, job.job_type, job.priority, job.partition,
-                            row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane
-                          )
+                    where treadle.is_in_lane(job.queue, job.job_type, job.priority, job.partition, lane)
                       and job.run_at > p_from
                       and job.run_at <= p_from + c_ahead
                       and job.lease > 0
@@ -110,6 +100,3 @@ begin
     return v_moved >= p_limit;
 end
 $$;
-
-comment on function treadle.move_due_jobs(timestamptz, xid8, timestamptz, boolean, boolean, int)
-    is 'After the clock was set back from p_from: moves jobs that were due to the current time. Returns whether there may be more.';

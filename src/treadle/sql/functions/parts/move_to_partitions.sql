@@ -3,7 +3,6 @@
 -- minute, if the limit is declared in code) or they are claimed.
 create or replace function treadle.move_to_partitions(p_job_type varchar) returns int
 language plpgsql
-set enable_seqscan = off
 as $$
 declare
     c_jobs constant int := 10000;

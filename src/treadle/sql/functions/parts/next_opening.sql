@@ -38,24 +38,11 @@ begin
         ) as lane
         left join lateral treadle.lane_floor(row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane) as bound
             on true
-        cross join lateral (
-            select job.run_at
-            from treadle.lane_jobs(
-                    row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane,
-                    coalesce(bound.floor, '-infinity')
-                 ) as job
-            order by job.run_at
-            limit 1
+        cross join lateral treadle.lane_head(
+            row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane,
+            coalesce(bound.floor, '-infinity')
         ) as head
-        where not exists (
-            select
-            from treadle.pauses as pause
-            where pause.job_type in (lane.job_type, '')
-              and pause.queue in (lane.queue, '')
-        )
+        where not exists (select from treadle.pauses_of(lane.job_type, lane.queue))
     );
 end
 $$;
-
-comment on function treadle.next_opening(varchar[], varchar[])
-    is 'When a limit may have room for the first job of these types that waits for it.';

@@ -1,7 +1,6 @@
 -- Decides at commit, or later, what these jobs wait for; or, if they have ended, what that means for those that wait
--- for them. In several rows, so that each is decided in a short time.
---
--- Runs with the rights of its owner: whoever ends a job may not know which others wait for it.
+-- for them. In several rows, so that each is decided in a short time. Runs with the rights of its owner: whoever ends a
+-- job may not know which others wait for it.
 create or replace function treadle.note_dependency_check(
     p_ids uuid[],
     p_ended boolean,

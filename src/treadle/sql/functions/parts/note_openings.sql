@@ -1,5 +1,5 @@
--- After jobs of these lanes that were claimed under a limit have ended, were given back or deleted: wakes a worker, if lanes are
--- waiting for the limit. (What a claim is just writing may not be visible yet: see wait_for_limits.sql.)
+-- After jobs of these lanes that were claimed under a limit have ended, were given back or deleted: wakes a worker, if
+-- lanes are waiting for the limit. (What a claim is just writing may not be visible yet: see wait_for_limits.sql.)
 create or replace function treadle.note_openings(p_lanes treadle.lane[]) returns void
 language plpgsql
 as $$
@@ -29,6 +29,3 @@ begin
     end if;
 end
 $$;
-
-comment on function treadle.note_openings(treadle.lane[])
-    is 'Notes that the limits of jobs that have ended may have room.';

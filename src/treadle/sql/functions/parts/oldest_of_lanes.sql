@@ -1,7 +1,6 @@
 -- Of lanes of one priority: which have the oldest p_wanted jobs, from when on, and how many of them. It locks nothing.
---
--- A part of claims, whose settings fix the plan. It reads a few jobs of each lane. If those are not all, it reads more of those lanes only that can have more of the oldest: jobs
--- are often enqueued in bursts.
+-- A part of claims, whose settings fix the plan. It reads a few jobs of each lane, then more of those lanes only that
+-- can have more of the oldest: jobs are often enqueued in bursts.
 create or replace function treadle.oldest_of_lanes(
     p_lanes treadle.lane_range[],
     p_due timestamptz,
@@ -13,6 +12,7 @@ create or replace function treadle.oldest_of_lanes(
     out per_lane int -- how many jobs of each lane were read
 )
 language plpgsql stable
+set treadle.plan = callers
 as $$
 declare
     -- Usually enough if they are spread evenly.
@@ -115,6 +115,3 @@ begin
     jobs := greatest(jobs, least(v_read, p_wanted));
 end
 $$;
-
-comment on function treadle.oldest_of_lanes(treadle.lane_range[], timestamptz, int, xid[])
-    is 'Which of these lanes have the oldest jobs, from when on, and how many.';

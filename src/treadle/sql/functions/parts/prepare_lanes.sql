@@ -1,7 +1,8 @@
--- Called before a search, if the last tick is not recent. A search reads the active lanes from their floors on; both are
--- right if a tick has just looked for jobs that were committed late. So the search makes the tick itself, if it can: a
--- program that only claims needs no other process that ticks. Otherwise, and if p_sure, the search must start at floors that
--- are safe, and lanes that have become dormant meanwhile are active again.
+-- Makes sure that a search of the active lanes of these job types finds every job. Called before a search, if the last
+-- tick is not recent. Active lanes and floors are right if a tick has just looked for jobs that were committed late. So
+-- the search makes the tick itself, if it can: a program that only claims needs no other process that ticks. Otherwise,
+-- and if p_sure, the search must start at floors that are safe, and lanes that have become dormant meanwhile are active
+-- again.
 --
 -- Returns p_safe for safe_floor(); null if every floor can be trusted.
 create or replace function treadle.prepare_lanes(p_job_types varchar[], p_sure boolean default false)
@@ -48,6 +49,3 @@ begin
     return v_safe;
 end
 $$;
-
-comment on function treadle.prepare_lanes(varchar[], boolean)
-    is 'Makes sure that a search of the active lanes of these job types finds every job. Returns p_safe for safe_floor().';

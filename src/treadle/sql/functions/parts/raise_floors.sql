@@ -1,8 +1,10 @@
--- For a claim that has read many dead entries: thousands of jobs can be claimed between two ticks. Whatever this passes over
--- (a job that commits now, a row that is locked) is found by the next tick: it searches below every floor whose transaction,
--- or any other, has ended since the last one. See public/tick.sql.
+-- Raises the floors of these lanes to their first jobs, for a claim that has read many dead entries: thousands of jobs
+-- can be claimed between two ticks. Whatever this passes over (a job that commits now, a row that is locked) is found
+-- by the next tick: it searches below every floor whose transaction, or any other, has ended since the last one. See
+-- public/tick.sql.
 create or replace function treadle.raise_floors(p_now timestamptz, p_running xid[], p_lanes treadle.lane_range[]) returns void
 language plpgsql
+set treadle.plan = callers
 as $$
 declare
     c_margin constant interval := '250 milliseconds'; -- see public/tick.sql
@@ -32,5 +34,3 @@ begin
     end if;
 end
 $$;
-
-comment on function treadle.raise_floors(timestamptz, xid[], treadle.lane_range[]) is 'Raises the floors of these lanes to their first jobs.';

@@ -1,6 +1,6 @@
 -- The transactions that may currently have locked a row: those that the snapshot lists as running, and the next ids,
--- because a snapshot does not list the newest transactions. The current transaction is left out: it may have locked
--- jobs that did not fit into a limit. (In SQL, it would be planned again in every transaction.)
+-- because a snapshot does not list the newest transactions. Not the current transaction: it may have locked jobs that
+-- did not fit into a limit. (In SQL, it would be planned again in every transaction.)
 create or replace function treadle.recent_lockers() returns xid[]
 language plpgsql stable
 as $$

@@ -1,3 +1,4 @@
+-- After a limit was changed: lanes that wait for it are searched again.
 create or replace function treadle.reopen_limit(p_name varchar) returns void
 language plpgsql
 as $$
@@ -13,5 +14,3 @@ begin
     end if;
 end
 $$;
-
-comment on function treadle.reopen_limit(varchar) is 'After a limit was changed: lanes that wait for it are searched again.';

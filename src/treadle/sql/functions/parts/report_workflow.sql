@@ -1,7 +1,6 @@
 -- Writes the progress of a workflow into its row in jobs.
 create or replace function treadle.report_workflow(p_workflow treadle.workflows) returns void
 language plpgsql
-set enable_seqscan = off
 as $$
 declare
     v_ended constant int := p_workflow.completed + p_workflow.failed + p_workflow.cancelled;

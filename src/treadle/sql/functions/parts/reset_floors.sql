@@ -1,4 +1,5 @@
--- After the clock was set back from p_before: no floor is valid any more, and some other times are in the future. A part of tick().
+-- After the clock was set back from p_before: no floor is valid any more, and some other times are in the future. A
+-- part of tick().
 create or replace function treadle.reset_floors(p_before timestamptz, p_now timestamptz) returns void
 language plpgsql
 set enable_seqscan = on -- it reads all floors
@@ -49,6 +50,3 @@ begin
     end if;
 end
 $$;
-
-comment on function treadle.reset_floors(timestamptz, timestamptz)
-    is 'After the clock was set back: notes it, removes all floors, and corrects times that are in the future.';

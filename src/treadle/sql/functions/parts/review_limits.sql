@@ -1,5 +1,6 @@
--- A part of tick(): lanes whose limit had an opening that no claim has used, and still has room, become active. And the limits
--- that the lanes wait for which the tick examines in turn: nothing waits forever because an opening was not noted.
+-- A part of tick(): lanes whose limit had an opening that no claim has used, and still has room, become active. And
+-- the limits that the lanes wait for which the tick examines in turn: nothing waits forever because an opening was not
+-- noted.
 create or replace function treadle.review_limits(p_now timestamptz, p_names varchar[], p_keys varchar[]) returns void
 language plpgsql
 set enable_seqscan = off
@@ -49,6 +50,3 @@ begin
           );
 end
 $$;
-
-comment on function treadle.review_limits(timestamptz, varchar[], varchar[])
-    is 'Wakes lanes whose limit had an opening that no claim has used, and notes which of the limits named here have room.';

@@ -4,7 +4,6 @@
 create or replace function treadle.roll_up_workflow(p_id uuid, p_since timestamptz default '-infinity')
 returns treadle.workflows
 language plpgsql
-set enable_seqscan = off
 as $$
 declare
     v_workflow treadle.workflows;

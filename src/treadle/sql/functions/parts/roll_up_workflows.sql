@@ -2,7 +2,6 @@
 -- p_since was left because somebody had locked the workflow, or was committed late.
 create or replace function treadle.roll_up_workflows(p_since timestamptz) returns void
 language plpgsql
-set enable_seqscan = off
 as $$
 declare
     c_workflows constant int := 50;

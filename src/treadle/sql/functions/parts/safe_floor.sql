@@ -1,8 +1,9 @@
--- A floor below which no transaction that saw the tick p_safe has placed a job; null: every job must be searched.
+-- A floor below which no transaction that saw the tick p_safe has placed a job; null: every job must be searched. The
+-- planner inlines this function.
 --
--- The planner inlines this function. p_safe comes from safe_tick(): what was visible to that tick, the transactions in
--- question have seen, too. They may also have seen anything written later, hence the minimum. Visible to the tick was what
--- its snapshot saw: next_xid and running. Its own id says less, because others may have taken ids in between.
+-- p_safe comes from safe_tick(): what was visible to that tick, the transactions in question have seen, too. They may
+-- also have seen anything written later, hence the minimum. Visible to the tick was what its snapshot saw: next_xid and
+-- running. Its own id says less, because others may have taken ids in between.
 create or replace function treadle.safe_floor(p_lane treadle.lane, p_safe treadle.ticks)
 returns table (floor timestamptz)
 language sql stable

@@ -1,7 +1,6 @@
 -- Sends a notification on channel(p_kind), unless this session has switched them off (set treadle.notify = off, for
--- transactions that must not contain a NOTIFY), or the server's queue of notifications is almost full, because some
--- session listens and does not read: then the transaction could not commit. Notifications are hints; nothing depends
--- on them.
+-- transactions that must not contain a NOTIFY), or the server's queue of notifications is almost full: then the
+-- transaction could not commit. Notifications are hints; nothing depends on them.
 create or replace function treadle.send_notification(p_kind text, p_payload text) returns void
 language plpgsql
 as $$

@@ -2,7 +2,6 @@
 -- limit. Returns how many were changed.
 create or replace function treadle.set_partitions(p_ids uuid[]) returns int
 language plpgsql
-set enable_seqscan = off
 as $$
 declare
     v_changed int;

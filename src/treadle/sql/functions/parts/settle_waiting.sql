@@ -2,9 +2,8 @@
 -- for. Those that they wait for have ended up to p_past, in the order of ids; null: this is not known.
 --
 -- Of all jobs that a job waits for, the first that has not ended is watched: its row is locked, and marked, so that
--- whoever ends it comes here again, and goes on from there. So each of them is looked at once, however many there are,
--- and whatever the order in which they end. If its row is locked by somebody else, who may just end it, it is looked at
--- later.
+-- whoever ends it comes here again, and goes on from there. So each of them is looked at once, in whatever order they
+-- end. If its row is locked by somebody else, who may just end it, it is looked at later.
 create or replace function treadle.settle_waiting(p_ids uuid[], p_past uuid default null) returns void
 language plpgsql
 set treadle.plan = nested_loops

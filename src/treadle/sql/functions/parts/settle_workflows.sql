@@ -1,8 +1,8 @@
 -- Decides about workflows whose rows in jobs the caller has locked: they begin, end, or watch another of their jobs.
 --
--- How many jobs are left is known from counts, whatever the order in which they end. That one of them is watched only
--- says when to look: it is the last one that has not ended, in the order of ids, which is usually among the last to
--- end. So a workflow of a million jobs is looked at a few times. Those after p_past are known to have ended.
+-- How many jobs are left is known from counts, in whatever order they end. That one of them is watched only says when
+-- to look: it is the last one that has not ended, in the order of ids, which is usually among the last to end. So a
+-- workflow of a million jobs is looked at a few times. Those after p_past are known to have ended.
 create or replace function treadle.settle_workflows(p_ids uuid[], p_past uuid default null) returns void
 language plpgsql
 set enable_seqscan = off

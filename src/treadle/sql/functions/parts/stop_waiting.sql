@@ -1,6 +1,5 @@
 -- Cancels jobs whose rows are locked, and that wait for jobs that have not ended as they need it. If such a job was
--- itself stopped, the reason names the one that was the cause. They stay held: whoever retries one makes it wait
--- again.
+-- itself stopped, the reason names the one that was the cause. They stay held: whoever retries one makes it wait again.
 create or replace function treadle.stop_waiting(p_ids uuid[], p_causes uuid[]) returns void
 language plpgsql
 set treadle.plan = nested_loops

@@ -1,9 +1,8 @@
 -- For count_minutes(): sums the minutes that are complete in treadle.spans, for charts of hours and days. p_reached:
 -- nothing will be added to minutes before this time.
 --
--- Spans of 300 s are summed from minutes, longer ones from the next shorter ones. At most an hour of minutes is summed
--- in a call: if nobody has counted for a while, many minutes are waiting. Who reads takes spans before meter.summed_to
--- and minutes from then on. A span that exists is replaced, so that nothing is counted twice if the clock was set back.
+-- Spans of 300 s are summed from minutes, longer ones from the next shorter ones, at most an hour of minutes in a call.
+-- Who reads takes spans before meter.summed_to and minutes from then on.
 create or replace function treadle.sum_minutes(p_reached timestamptz) returns void
 language plpgsql
 set enable_seqscan = off
@@ -37,6 +36,14 @@ begin
         v_begin := date_bin(v_span, v_summed, v_epoch);
         v_end := date_bin(v_span, v_to, v_epoch);
         continue when v_begin >= v_end;
+
+        -- Those that were summed before the clock was set back; and old ones, if the next longer span is complete.
+        delete from treadle.spans as span
+        where span.step = v_steps[v_nth]
+          and (
+                span.at >= v_begin and span.at < v_end
+                or span.at < least(p_reached - v_kept[v_nth], v_to - interval '4 hours')
+          );
 
         insert into treadle.spans (
             step, job_type, queue, at, completed, failed, cancelled, errors, waited, waited_most, ran, ran_most,
@@ -78,24 +85,7 @@ begin
               and span.at >= v_begin
               and span.at < v_end
         ) as found
-        group by 2, 3, 4
-        on conflict (step, job_type, queue, at) do update
-        set completed = excluded.completed,
-            failed = excluded.failed,
-            cancelled = excluded.cancelled,
-            errors = excluded.errors,
-            waited = excluded.waited,
-            waited_most = excluded.waited_most,
-            ran = excluded.ran,
-            ran_most = excluded.ran_most,
-            waited_counts = excluded.waited_counts,
-            ran_counts = excluded.ran_counts,
-            slowest_id = excluded.slowest_id;
-
-        delete from treadle.spans as span
-        where span.step = v_steps[v_nth]
-          -- The next longer span may not be complete yet.
-          and span.at < least(p_reached - v_kept[v_nth], v_to - interval '4 hours');
+        group by 2, 3, 4;
     end loop;
     update treadle.meter set summed_to = v_to;
 

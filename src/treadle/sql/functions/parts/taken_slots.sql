@@ -1,7 +1,6 @@
 -- Which limits the claimed jobs use: for hold_slots(). The lanes that they are from have numbers, and so have the
--- limits; p_limited and p_limits say which lane has which limit.
---
--- Joins of lists, which are hashed: with nested loops, each job would be compared with each lane.
+-- limits; p_limited and p_limits say which lane has which limit. The joins of lists are hashed: with nested loops, each
+-- job would be compared with each lane.
 create or replace function treadle.taken_slots(
     p_ids uuid[],
     p_lanes treadle.lane[],
@@ -9,6 +8,7 @@ create or replace function treadle.taken_slots(
     p_limits int[]
 ) returns table (nth int, jobs uuid[], leases bigint[], weights int[], weight bigint)
 language plpgsql
+set treadle.plan = callers
 set enable_hashjoin = on
 set enable_nestloop = off
 as $$

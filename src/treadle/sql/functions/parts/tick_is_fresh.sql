@@ -1,9 +1,6 @@
--- Whether a tick has searched for late commits below the floors within the last 0.8 s. If not, a search makes a
--- tick, or starts at a floor that is safe: see prepare_lanes(). (A tick from the future was made before the clock
--- was set back.)
---
--- Call this before reading the floors, in a statement of its own. A tick between the two statements may lower a floor; a
--- check made after it would then trust the floor that was read before.
+-- Whether a tick has searched for late commits below the floors within the last 0.8 s. If not, a search makes a tick,
+-- or starts at a floor that is safe: see prepare_lanes(). (A tick from the future was made before the clock was set
+-- back.) Call this before reading the floors, in a statement of its own: a tick between the two may lower a floor.
 create or replace function treadle.tick_is_fresh() returns boolean
 language plpgsql
 as $$

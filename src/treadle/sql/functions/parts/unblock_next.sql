@@ -1,11 +1,8 @@
--- A job with this key has ended: unblocks the oldest blocked job of the key.
---
--- While a key has blocked jobs, it has at least one unfinished job that is not blocked. Each of those unblocks one
--- other when it finishes, so two that finish at the same time unblock two. More than one unblocked job does no harm:
--- claims take only the head of the key.
+-- A job with this key has ended: unblocks the oldest blocked job of the key. While a key has blocked jobs, it has at
+-- least one unfinished job that is not blocked. Each of those unblocks one other when it finishes, so two that finish
+-- at the same time unblock two. More than one unblocked job does no harm: claims take only the head.
 create or replace function treadle.unblock_next(p_id uuid, p_key varchar) returns void
 language plpgsql
-set enable_seqscan = off
 as $$
 declare
     v_next uuid;

@@ -1,7 +1,7 @@
--- Makes lanes dormant whose jobs wait for a limit, one element of each list per lane: claims do not search them until there is an
--- opening of the limit (see lanes_with_room.sql). One is noted when a job ends (see note_openings.sql), for a limit per period
--- at p_opens, when the next job may start, and a few times shortly after a lane became dormant: whoever ended a job meanwhile may
--- not have seen that a lane waits.
+-- Makes lanes dormant whose jobs wait for a limit, one element of each list per lane, until there is an opening of the
+-- limit (see lanes_with_room.sql). One is noted when a job ends (see note_openings.sql), for a limit per period at
+-- p_opens, when the next job may start, and a few times shortly after a lane became dormant: whoever ended a job
+-- meanwhile may not have seen that a lane waits.
 create or replace function treadle.wait_for_limits(
     p_now timestamptz,
     p_lanes treadle.lane[],
@@ -69,6 +69,3 @@ begin
     );
 end
 $$;
-
-comment on function treadle.wait_for_limits(timestamptz, treadle.lane[], varchar[], varchar[], timestamptz[])
-    is 'Makes lanes dormant whose jobs wait for a limit.';

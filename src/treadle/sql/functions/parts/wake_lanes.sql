@@ -1,5 +1,5 @@
--- Makes some of the lanes active that wait for these limits: as many of each as its element of p_most says, and at most c_lanes. The
--- next claims take care of the others.
+-- Makes some of the lanes active that wait for these limits: as many of each as its element of p_most says, and at
+-- most c_lanes. The next claims take care of the others.
 create or replace function treadle.wake_lanes(p_now timestamptz, p_names varchar[], p_keys varchar[], p_most bigint[]) returns void
 language plpgsql
 set treadle.plan = index_ranges
@@ -43,6 +43,3 @@ begin
     perform treadle.wake_workers(p_now);
 end
 $$;
-
-comment on function treadle.wake_lanes(timestamptz, varchar[], varchar[], bigint[])
-    is 'Makes some of the lanes active that wait for these limits.';

@@ -1,21 +1,19 @@
--- Notifies an idle worker of a job that is due at p_due: when this transaction commits, or with p_now in this call.
+-- Notifies an idle worker of a job that is due at p_due: when this transaction commits, or with p_now in this call. It
+-- is only a hint: idle workers also poll, every second or, asleep, every minute.
 --
--- It is only a hint: idle workers also poll, every second or, asleep, every minute.
+-- Transactions that send a NOTIFY commit one after the other: with 48 clients, enqueueing drops to a quarter of the
+-- speed if each of them sends one. So a notification is sent only if a worker has gone idle since the last one. That is
+-- decided at commit, by notify_at_commit(): a transaction that stays open, or rolls back, keeps no other one from
+-- notifying. With p_now nothing comes between this call and the commit.
 --
--- Transactions that send a NOTIFY commit one after the other: with 48 clients, enqueueing drops to a quarter of the speed
--- if each of them sends one. So a notification is sent only if a worker has gone idle since the last one. Whether that is
--- so is decided at commit, by notify_at_commit(): a transaction that stays open, or rolls back, keeps no other one from
--- notifying. With p_now it is decided here: nothing comes between this call and the commit.
+-- The worker that a notification wakes claims until there is nothing left, and then calls next_due(), which sets the
+-- clock to 0 or 1: it wants to be notified again. If it has no room for more jobs, it wakes another one. So between two
+-- such calls one notification is enough. After 100 ms without such a call all workers are busy, or the worker has died,
+-- or the transaction that set the clock failed at the very end of its commit. In doubt all workers are woken; busy ones
+-- ignore it.
 --
--- The worker that a notification wakes claims until there is nothing left, and then calls next_due(), which sets the clock
--- to 0 or 1: it wants to be notified again. If it has no room for more jobs, it wakes another one. So between two
--- such calls one notification is enough.
---
--- After 100 ms without such a call all workers are busy, or the worker has died, or the transaction that set the clock failed
--- after that, at the very end of its commit. In doubt all workers are woken; busy ones ignore it.
---
--- 1 was set by a worker that understands numbers: it and its peers agree by the number on which of them looks for jobs. 0 was
--- set by a client that does not, such as a program in another language.
+-- 1 was set by a worker that understands numbers: it and its peers agree by the number on which of them looks for jobs.
+-- 0 was set by a client that does not, such as a program in another language.
 --
 -- Runs with the rights of its owner: a role that may only enqueue cannot set the clock.
 create or replace function treadle.wake_workers(p_due timestamptz, p_now boolean default false) returns void

@@ -7,7 +7,6 @@ create or replace function treadle.cancel_job(
     p_worker_id varchar default null
 ) returns boolean
 language plpgsql
-set enable_seqscan = off
 as $$
 declare
     v_worker_id varchar;

@@ -1,4 +1,5 @@
--- claim_jobs() under the name and with the arguments of the specification.
+-- Claims up to p_batch_size pending jobs of the given types, highest priority first, then oldest: select * from
+-- treadle.claim_job_batch('worker-1', '{welcome}'). This is claim_jobs() as the specification has it.
 create or replace function treadle.claim_job_batch(
     p_worker_id varchar,
     p_job_types varchar[],
@@ -10,6 +11,3 @@ begin
     return query select * from treadle.claim_jobs(p_worker_id, p_job_types, p_batch_size);
 end
 $$;
-
-comment on function treadle.claim_job_batch(varchar, varchar[], int)
-    is 'Claims up to p_batch_size pending jobs of the given types, highest priority first, then oldest: select * from treadle.claim_job_batch(''worker-1'', ''{welcome}'').';

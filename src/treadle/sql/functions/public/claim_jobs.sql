@@ -1,13 +1,12 @@
--- Claims jobs: of the highest priority first, then the oldest. Here is the claim of lanes without limits, fairness or aging; all
--- others are left to claim_in_turns().
+-- Claims up to p_batch_size due jobs of these types (in these queues, or in all): of the highest priority first, then
+-- the oldest. Lanes with limits, fairness or aging are left to claim_in_turns().
 --
--- Each lane is one bounded range of idx_jobs_claimable that starts at the lane's floor, so other job types, future jobs, finished
--- jobs, blocked jobs and the dead entries below the floor are never visited. Priority after priority, it chooses how many jobs to
--- take of each lane, locks that many as it reads them, and marks them. Claims at the same time take the next ones instead of
--- waiting for the same ones. Every row that is locked is taken: another claim would skip it.
+-- Each lane is one bounded range of idx_jobs_claimable that starts at the floor of the lane: other job types, future,
+-- finished and blocked jobs and the dead entries below the floor are never visited. Claims at the same time take the
+-- next jobs instead of waiting for the same ones. Every row that is locked is taken: another claim would skip it.
 --
--- The settings fix the plan: with stale statistics the planner would read the whole table. Since there is only one plan, it
--- is cached.
+-- The settings fix the plan: with stale statistics the planner would read the whole table. Since there is only one
+-- plan, it is cached.
 create or replace function treadle.claim_jobs(
     p_worker_id varchar,
     p_job_types varchar[],
@@ -137,6 +136,3 @@ begin
     end if;
 end
 $$;
-
-comment on function treadle.claim_jobs(varchar, varchar[], int, varchar[], treadle.known_lanes)
-    is 'Claims up to p_batch_size due jobs of the given types (in the given queues, or in all), highest priority first, then oldest.';

@@ -1,5 +1,5 @@
--- claim_jobs() for workers, with only the columns that they need. If p_listen and it finds fewer jobs than it may claim, the last row
--- has only the column due: what next_due() returns then.
+-- claim_jobs() for workers, with only the columns that they need. If p_listen and it finds fewer jobs than it may
+-- claim, the last row has only the column due: what next_due() returns then.
 create or replace function treadle.claim_work(
     p_worker_id varchar,
     p_job_types varchar[],
@@ -44,6 +44,3 @@ begin
     end if;
 end
 $$;
-
-comment on function treadle.claim_work(varchar, varchar[], int, varchar[], boolean, bigint)
-    is 'claim_jobs() with the columns that a worker needs, and next_due() if it may be the last claim for now.';

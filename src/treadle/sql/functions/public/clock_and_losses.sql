@@ -1,18 +1,14 @@
--- The clock in microseconds, its last jump that was noted, whether recover_lost_workers() would find something to
--- do, and in how many seconds the next lease runs out.
+-- The clock in microseconds, its last jump that was noted, whether recover_lost_workers() would find something to do,
+-- and in how many seconds the next lease runs out. For workers: one statement for all questions.
 --
--- For workers, which compare the server's clock with their own: one statement for all questions.
--- With "offset 0", the time that remains is computed once for each worker.
---
--- A claim of a lost worker may be committed after the worker was declared lost. Finding it can be expensive: while a
--- snapshot is open, the search reads the index entries of all jobs that the worker has ever claimed. So the search
--- becomes less frequent: for the first minute each call searches, later only calls at intervals of up to an eighth of
--- the time since the loss. recover_lost_workers() always searches.
+-- A claim of a lost worker may be committed after the worker was declared lost. While a snapshot is open, the search
+-- for it reads the index entries of all jobs that the worker has ever claimed. So in the first minute each call
+-- searches, later only calls at intervals of up to an eighth of the time since the loss. recover_lost_workers() always
+-- searches.
 create or replace function treadle.clock_and_losses(
     out clock bigint, out jumps bigint, out losses boolean, out next_loss double precision
 )
 language plpgsql stable
-set enable_seqscan = off
 as $$
 declare
     v_now constant timestamptz := clock_timestamp();

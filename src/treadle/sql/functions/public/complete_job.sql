@@ -8,7 +8,6 @@ create or replace function treadle.complete_job(
     p_seconds double precision default null
 ) returns boolean
 language plpgsql
-set enable_seqscan = off
 set plan_cache_mode = force_generic_plan
 as $$
 declare
@@ -28,7 +27,7 @@ begin
     if not found then
         return false;
     end if;
-    if treadle.is_awaited() then
+    if treadle.is_requested('treadle.awaited') then
         perform treadle.announce(array[p_id]);
     end if;
     return true;

@@ -57,7 +57,7 @@ begin
               and job.flags & treadle.flag_limited() <> 0
         ));
     end if;
-    if treadle.is_awaited() then
+    if treadle.is_requested('treadle.awaited') then
         perform treadle.announce(p_ids);
     end if;
     return query select unnest(v_accepted);

@@ -3,8 +3,8 @@
 -- waited, by queue and type. Returns in how many seconds it is due again.
 --
 -- Each call takes about p_time, or longer if it has not counted 50,000 jobs by then: a busy server would never get
--- further. It counts those lanes first that were counted longest ago. The next call is due after ten times as long as
--- this one took: with many deep lanes the numbers are older, and the cost is the same.
+-- further. Lanes that were counted longest ago come first. The next call is due after ten times as long as this one
+-- took.
 create or replace function treadle.count_depths(
     p_limit int default 300000,
     p_time interval default '60 milliseconds',

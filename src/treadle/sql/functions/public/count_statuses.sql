@@ -1,5 +1,4 @@
--- How many jobs there are by status, and how many are blocked: exact, or as workers counted them at counted_at.
--- Pending jobs: see find_depths().
+-- How many jobs there are by status, and how many are blocked. Pending jobs: see find_depths().
 --
 -- Up to p_most of each are counted: then exact is true. Of more finished jobs, the number is the one that workers
 -- counted at counted_at (see count_depths.sql). If none has, exact is false and counted_at null: there are at least so

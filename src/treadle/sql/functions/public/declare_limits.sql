@@ -1,9 +1,8 @@
--- Declares the limits of a worker's code, and the fairness and aging of its job types. Workers call it when they
--- start and every minute: p_limits are objects with name, kind, per, amount, seconds, burst, when_full, digest,
--- job_types and queues; p_settings, objects with job_type, fair_by, weights_of, aging_seconds, aging_share and
--- digest. As with schedules, the version of the code that was seen first later is in force, and what no worker has
--- declared for ten minutes is removed. What an operator has changed stays, unless the code has made it another kind
--- of limit.
+-- Declares the limits of a worker's code, and the fairness and aging of its job types, when the worker starts and every
+-- minute: p_limits are objects with name, kind, per, amount, seconds, burst, when_full, digest, job_types and queues;
+-- p_settings, objects with job_type, fair_by, weights_of, aging_seconds, aging_share and digest. As with schedules, the
+-- version of the code that was seen first later is in force, and what no worker has declared for ten minutes is
+-- removed. What an operator has changed stays, unless the code has made it another kind of limit.
 create or replace function treadle.declare_limits(p_limits jsonb, p_settings jsonb default '[]') returns void
 language plpgsql
 as $$

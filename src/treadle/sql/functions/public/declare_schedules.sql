@@ -1,14 +1,11 @@
 -- Declares the schedules of a worker's code, when it starts and every minute. Returns the names of those that are in
--- force as declared. Name and digest are enough for those that are known as declared; those that are not are left
--- out of the result, and the worker declares them in full.
+-- force as declared. Name and digest are enough for those; a worker then declares the others in full.
 --
 -- While two versions of the code run side by side, the one that was seen first later is in force. The other takes over
--- only after nobody has declared the newer one for two minutes: then that version was rolled back. So neither of them
--- undoes what the other declares.
+-- only after nobody has declared the newer one for two minutes: then that version was rolled back.
 --
 -- What no worker has declared for ten minutes is retired, unless a worker sleeps that may have declared it. If it is
--- declared again within a day, the times in between are missed ones (the workers were away); after a day it begins
--- anew.
+-- declared again within a day, the times in between are missed ones; after a day it begins anew.
 create or replace function treadle.declare_schedules(p_schedules jsonb) returns varchar[]
 language plpgsql
 as $$
@@ -49,19 +46,14 @@ begin
         where declared.expression is not null
         order by declared.name
     loop
-        insert into treadle.schedules as known (
-            name, job_type, data, priority, queue, max_attempts, key, expression, timezone, clocks_forward, clocks_back,
-            missed, missed_limit, overlap, jitter, starts_at, ends_at, digest, declared_at
-        )
-        values (
-            v_declared.name, v_declared.job_type, v_declared.data, v_declared.priority, v_declared.queue,
-            v_declared.max_attempts, v_declared.key, v_declared.expression, v_declared.timezone,
-            v_declared.clocks_forward, v_declared.clocks_back, v_declared.missed, v_declared.missed_limit,
-            v_declared.overlap, v_declared.jitter, v_declared.starts_at, v_declared.ends_at, v_declared.digest, v_now
-        )
-        on conflict (name) do nothing;
-
-        continue when found;
+        insert into treadle.schedules as known (name, job_type, expression, digest, declared_at)
+        values (v_declared.name, v_declared.job_type, v_declared.expression, v_declared.digest, v_now)
+        on conflict (name) do nothing
+        returning known.* into v_known;
+        if found then
+            perform treadle.change_schedule(v_known, v_declared);
+            continue;
+        end if;
 
         select known.* into v_known
         from treadle.schedules as known

@@ -1,8 +1,8 @@
 -- Enqueues one job and returns its id, or null if max_pending is reached: select treadle.enqueue('welcome',
 -- '{"user_id": 7}').
 --
--- Like enqueue_jobs(), for one job, and cheaper: without a list, without another function on the way, and without a query for
--- the lane if this session has seen it active (see register_lanes.sql).
+-- Cheaper than enqueue_jobs() for one job: without a list or another function, and without a query for the lane if this
+-- session has seen it active (see register_lanes.sql).
 create or replace function treadle.enqueue(
     p_job_type varchar,
     p_data jsonb default '{}',

@@ -1,6 +1,5 @@
 -- Enqueues a job unless there is an unfinished one of its type with the same unique key; then returns the id of that
--- one. If another transaction is just adding it, this call waits until that transaction ends. enqueue_with_options()
--- has more options.
+-- one. If another transaction is just adding it, this call waits for that. enqueue_with_options() has more options.
 --
 -- Runs with the rights of its owner: a role that may only enqueue cannot read unique keys, which are data of the user.
 create or replace function treadle.enqueue_unique(

@@ -23,7 +23,6 @@ create or replace function treadle.enqueue_workflow(p_name varchar, p_blocks jso
 returns table (nth int, id uuid)
 language plpgsql
 security definer
-set enable_seqscan = off
 as $$
 declare
     v_block jsonb;

@@ -1,8 +1,7 @@
 -- Cancels jobs that no worker has claimed before they expired. Returns how many it has looked at. Workers call it every
--- 10 seconds, also for jobs of other types: a claim cancels only the expired jobs that it meets.
+-- 10 seconds: a claim cancels only the expired jobs that it meets.
 create or replace function treadle.expire_jobs(p_limit int default 1000) returns int
 language plpgsql
-set enable_seqscan = off
 as $$
 declare
     -- When to look again at a job that another transaction has locked.

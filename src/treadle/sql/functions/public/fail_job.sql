@@ -1,8 +1,6 @@
 -- Records a failed attempt: the job is retried after p_delay (default: exponential), or fails if that was its last
--- attempt or p_final is true. Returns false if the claim is lost or the job has finished already.
---
--- Checks the fence, then ends the attempt as settle_jobs() does. Without a lease number any unfinished job can be
--- failed, also one that is pending.
+-- attempt or p_final is true. Returns false if the claim is lost or the job has finished already. Without a lease
+-- number any unfinished job can be failed, also one that is pending. Ends the attempt as settle_jobs() does.
 create or replace function treadle.fail_job(
     p_id uuid,
     p_error text,
@@ -13,7 +11,6 @@ create or replace function treadle.fail_job(
     p_traceback text default null
 ) returns boolean
 language plpgsql
-set enable_seqscan = off
 as $$
 declare
     v_now constant timestamptz := clock_timestamp();

@@ -1,7 +1,6 @@
 -- The jobs that a worker has claimed.
 create or replace function treadle.find_claimed_jobs(p_worker_id varchar) returns setof treadle.jobs
 language plpgsql
-set enable_seqscan = off
 as $$
 begin
     return query

@@ -1,11 +1,9 @@
--- How many jobs wait, by queue, type and priority: exact, or as workers counted them at counted_at; when the first
--- is or was due, and whether they are paused. The lanes of different partitions are added up: otherwise each of a
--- thousand tenants would have its own row.
+-- How many jobs wait, by queue, type and priority; when the first is or was due, and whether they are paused. The lanes
+-- of different partitions are added up.
 --
--- Up to p_budget jobs are counted along the index: then exact is true. Of lanes with more jobs than that, workers keep
--- the depth in treadle.depths (see count_depths.sql), and counted_at says when they counted it last. If no worker has,
--- exact is false and counted_at null: there are at least so many. The settings fix the plan, for the reasons given in
--- claim_jobs.sql.
+-- Up to p_budget jobs are counted along the index: then exact is true. Of lanes with more, it is the depth that workers
+-- counted at counted_at (see count_depths.sql). If no worker has, exact is false and counted_at null: there are at
+-- least so many. The settings fix the plan, as in claim_jobs.sql.
 create or replace function treadle.find_depths(p_budget int default 50000)
 returns table (
     queue varchar, job_type varchar, priority int, depth bigint, exact boolean, counted_at timestamptz,
@@ -50,12 +48,7 @@ begin
         bool_and(known.exact),
         case when bool_and(known.exact or known.counted_at is not null) then min(known.counted_at) end,
         min(known.run_at),
-        bool_or(exists (
-            select
-            from treadle.pauses as pause
-            where pause.job_type in (known.job_type, '')
-              and pause.queue in (known.queue, '')
-        ))
+        bool_or(exists (select from treadle.pauses_of(known.job_type, known.queue)))
     from (
         select
             known.queue,
@@ -70,12 +63,8 @@ begin
             from unnest(v_lanes, v_starts, v_kept, v_kept_at, v_fresh, v_counted.depths, v_counted.counted_to)
                 as known (queue, job_type, priority, partition, start, kept, kept_at, fresh, depth, counted_to)
         ) as known
-        left join lateral (
-            select job.run_at
-            from treadle.lane_jobs(row(known.queue, known.job_type, known.priority, known.partition)::treadle.lane, known.start)
-                as job
-            order by job.run_at
-            limit 1
+        left join lateral treadle.lane_head(
+            row(known.queue, known.job_type, known.priority, known.partition)::treadle.lane, known.start
         ) as head on true
     ) as known
     group by known.queue, known.job_type, known.priority;

@@ -1,7 +1,5 @@
--- Schedules that are due or have no time yet, and the next one. p_declared: of those in code, only the ones with
--- these digests. `seconds` is how long from now.
---
--- Ordered as the index is, nulls first: otherwise all schedules would be read and sorted.
+-- Schedules that are due or have no time yet, and the next one. p_declared: of those in code, only the ones with these
+-- digests. Ordered as the index is, nulls first: otherwise all schedules would be read and sorted.
 create or replace function treadle.find_due_schedules(p_limit int, p_declared varchar[] default null)
 returns table (
     name varchar, expression varchar, timezone varchar, clocks_forward varchar, clocks_back varchar, missed varchar,

@@ -1,7 +1,6 @@
 -- The jobs whose last failure is in a group of errors, the latest first: those that have failed, or those that are
--- pending, which wait for another attempt. The page begins after the failure of p_id at p_at.
---
--- It looks at p_look failures at most. "last" marks where it stopped; that job is part of the page only if it "fits".
+-- pending. The page begins after the failure of p_id at p_at. At most p_look failures are examined: "last" marks where
+-- it stopped, and that job is part of the page only if it "fits".
 create or replace function treadle.find_group_jobs(
     p_group_id int,
     p_status varchar,

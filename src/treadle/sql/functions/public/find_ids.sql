@@ -1,9 +1,9 @@
 -- Ids by their first or last digits: the last digits of a bounded number of the newest jobs.
 --
--- Those with these first digits are in one range of the primary key: at most p_limit are returned. The last digits are
--- random: the next p_look ids before p_before are examined, the newest first, or fewer if those take longer than
--- p_patience. A row with `last` is where this stopped; it need not match. An index for the last digits would be written
--- by every enqueue.
+-- Those with these first digits are one range of the primary key: at most p_limit are returned. For the last digits,
+-- the next p_look ids before p_before are examined, the newest first, or fewer if those take longer than p_patience. A
+-- row with `last` is where this stopped; it need not match. An index for the last digits would be written by every
+-- enqueue.
 create or replace function treadle.find_ids(
     p_digits text,
     p_before uuid default null,
@@ -13,7 +13,6 @@ create or replace function treadle.find_ids(
 ) returns table (id uuid, fits boolean, last boolean, looked bigint)
 language plpgsql stable
 rows 10
-set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_sort = off
 set enable_indexscan = on

@@ -1,5 +1,5 @@
--- One page of a list of jobs: those that match, and with "last" where the search stopped. The cost does not grow
--- with the table.
+-- One page of a list of jobs: those that match, and with "last" where the search stopped. The cost does not grow with
+-- the table.
 --
 -- The status determines which index is read, and so the order:
 --
@@ -11,21 +11,16 @@
 --   any of the last five, with a key  idx_jobs_key: running, next to run, blocked; of each the oldest first
 --   none                              the primary key: the newest first, because ids are ordered by time
 --
--- p_since (inclusive) and p_until select finished jobs by finished_at, and the others by the time in their id. They
--- bound the range of the index that is read for the finished jobs and for the list without a status; other lists are
--- filtered.
---
--- p_search is a text in the payload or in the error, or at least 8 first or last digits of an id. p_path and p_value
--- select by a value in the payload; without p_value, a value must exist. p_also has further conditions, as has_values()
--- reads them, of which all must hold; p_path is needed with it. If a role may not read payloads, or p_payloads is
--- false, the payload is not searched, and p_path is refused. An index for one of the paths is used if
--- has_payload_index() finds one: then the order is the newest first, whatever the status.
+-- p_since (inclusive) and p_until select finished jobs by finished_at, and the others by the time in their id. p_search
+-- is a text in the payload or in the error, or at least 8 first or last digits of an id. p_path and p_value select by a
+-- value in the payload; without p_value, a value must exist. p_also has further conditions, as has_values() reads them,
+-- of which all must hold; p_path is needed with it. If a role may not read payloads, or p_payloads is false, the
+-- payload is not searched, and p_path is refused. If has_payload_index() finds an index for one of the paths, the order
+-- is the newest first, whatever the status.
 --
 -- The page starts after the place in that order that p_rank, p_at and p_id give. The other filters are applied to the
--- next p_look jobs, or to fewer if those take longer than p_patience. Nothing is read beyond a full page.
---
--- Returns the jobs that match, one more than p_limit if there are more. A row with `last` is where the search stopped;
--- it need not match.
+-- next p_look jobs, or to fewer if those take longer than p_patience. Returns the jobs that match, one more than
+-- p_limit if there are more. A row with `last` is where the search stopped; it need not match.
 --
 -- The settings fix the plan: with statistics of the day before, PostgreSQL 15 would sort a million jobs that failed
 -- since.
@@ -52,7 +47,6 @@ create or replace function treadle.find_jobs(
 ) returns table (id uuid, rank int, at timestamptz, fits boolean, last boolean, looked bigint)
 language plpgsql stable
 rows 100
-set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_sort = off
 set enable_indexscan = on
@@ -91,127 +85,7 @@ declare
     v_start timestamptz;
     v_found int := 0;
     v_job record;
-    -- Rows are fetched one at a time, so that nothing is read ahead of the check of the clock.
-    v_walk no scroll cursor for
-        select
-            walk.id,
-            walk.rank,
-            walk.at,
-            coalesce(walk.fits, false) and (walk.in_text or v_payloads) as fits,
-            walk.in_text,
-            walk.nth
-        from (
-            select
-                read.id,
-                read.rank,
-                read.at,
-                read.nth,
-                v_search is null
-                    or coalesce(strpos(lower(read.last_error), v_search) > 0, false)
-                    or v_digits is not null and treadle.has_digits(read.id, v_digits) as in_text,
-                case p_status
-                    when 'blocked' then read.status = 'pending' and read.holds <> 0
-                    when 'pending' then read.status = 'pending' and read.holds = 0
-                    when 'later' then read.status = 'pending' and read.holds = 0 and read.run_at > now()
-                    else read.status = coalesce(p_status, read.status)
-                end
-                    and (p_job_type is null or read.job_type = p_job_type)
-                    and (p_queue is null or read.queue = p_queue)
-                    and (p_worker_id is null or read.worker_id = p_worker_id)
-                    and (p_key is null or read.key = p_key)
-                    and (v_first is null or read.id >= v_first)
-                    and (v_last is null or read.id < v_last) as fits
-            from (
-                select
-                    job.*,
-                    row_number() over () as nth
-                from (
-                    -- Only the branch of p_status is planned.
-                    (
-                        select
-                            job.id, null::int as rank, job.finished_at as at, job.status, job.holds, job.run_at,
-                            job.job_type, job.queue, job.worker_id, job.key, job.last_error
-                        from treadle.jobs as job
-                        where p_status in ('completed', 'failed', 'cancelled')
-                          and job.status = p_status
-                          and (p_since is null or job.finished_at >= p_since)
-                          and (p_until is null or job.finished_at < p_until)
-                          and (
-                                p_id is null
-                                or job.finished_at <= p_at and (job.finished_at, job.id) < (p_at, p_id)
-                          )
-                        order by job.finished_at desc, job.id desc
-                        limit p_look
-                    )
-                    union all
-                    (
-                        select
-                            job.id, null, coalesce(job.claimed_at, '-infinity') as at, job.status, job.holds,
-                            job.run_at, job.job_type, job.queue, job.worker_id, job.key, job.last_error
-                        from treadle.jobs as job
-                        where p_status in ('claimed', 'running')
-                          and p_key is null
-                          and job.status in ('claimed', 'running')
-                          and job.status = p_status
-                          and (p_worker_id is null or job.worker_id = p_worker_id)
-                          and (p_id is null or (coalesce(job.claimed_at, '-infinity'), job.id) < (p_at, p_id))
-                        order by coalesce(job.claimed_at, '-infinity') desc, job.id desc
-                        limit p_look
-                    )
-                    union all
-                    (
-                        select
-                            job.id, null, null, job.status, job.holds, job.run_at, job.job_type,
-                            job.queue, job.worker_id, job.key, job.last_error
-                        from treadle.jobs as job
-                        where p_status = 'blocked'
-                          and p_key is null
-                          and job.status = 'pending'
-                          and job.holds <> 0
-                          and (p_id is null or job.id < p_id)
-                        order by job.id desc
-                        limit p_look
-                    )
-                    union all
-                    (
-                        select
-                            job.id, treadle.key_rank(job.status, job.holds), null, job.status,
-                            job.holds, job.run_at, job.job_type, job.queue, job.worker_id, job.key, job.last_error
-                        from treadle.jobs as job
-                        where p_status in ('pending', 'later', 'blocked', 'claimed', 'running')
-                          and job.key = p_key
-                          and job.status in ('pending', 'claimed', 'running')
-                          and treadle.key_rank(job.status, job.holds)
-                                >= case when p_status in ('claimed', 'running') then 0 else 1 end
-                          and treadle.key_rank(job.status, job.holds)
-                                <= case when p_status in ('claimed', 'running') then 0 when p_status = 'blocked' then 2 else 1 end
-                          and (
-                                p_id is null
-                                or (treadle.key_rank(job.status, job.holds), job.id)
-                                    > (p_rank, p_id)
-                          )
-                        order by job.key, treadle.key_rank(job.status, job.holds), job.id
-                        limit p_look
-                    )
-                    union all
-                    (
-                        select
-                            job.id, null, null, job.status, job.holds, job.run_at, job.job_type,
-                            job.queue, job.worker_id, job.key, job.last_error
-                        from treadle.jobs as job
-                        where p_status is null
-                          and (p_id is null or job.id < p_id)
-                          and (v_first is null or job.id >= v_first)
-                          and (v_last is null or job.id < v_last)
-                        order by job.id desc
-                        limit p_look
-                    )
-                ) as job
-            ) as read
-        ) as walk
-        where walk.fits
-           or walk.nth = p_look
-           or walk.nth % c_stride = 0;
+    v_walk refcursor;
 begin
     if p_path is not null and not v_payloads then
         raise insufficient_privilege using message = 'payloads cannot be filtered: this role may not read them';
@@ -222,12 +96,7 @@ begin
         select job.id, null::int, null::timestamptz, true, false, 1::bigint
         from treadle.jobs as job
         where job.id = p_exact
-          and case p_status
-                when 'blocked' then job.status = 'pending' and job.holds <> 0
-                when 'pending' then job.status = 'pending' and job.holds = 0
-                when 'later' then job.status = 'pending' and job.holds = 0 and job.run_at > now()
-                else job.status = coalesce(p_status, job.status)
-              end
+          and treadle.has_status(p_status, job.status, job.holds, job.run_at)
           and (p_job_type is null or job.job_type = p_job_type)
           and (p_queue is null or job.queue = p_queue)
           and (p_worker_id is null or job.worker_id = p_worker_id)
@@ -261,17 +130,50 @@ begin
         end if;
     end if;
 
+    -- Rows are fetched one at a time, so that nothing is read ahead of the check of the clock.
     if p_value is not null and treadle.has_payload_index(p_path) then
-        return query
-        select *
-        from treadle.find_by_payload(
-            p_path, p_value, p_status, p_job_type, p_queue, p_worker_id, p_key, v_search, v_digits, p_since, p_until,
-            v_first, v_last, p_id, p_limit, p_look, v_end, p_also
-        );
-        return;
-    end if;
-
-    if p_status in ('pending', 'later') and p_key is null then
+        -- Rank and at are those of the list of the status: if the index is dropped while somebody turns pages, the next
+        -- page continues there.
+        open v_walk no scroll for
+        select
+            read.id,
+            case
+                when p_status in ('pending', 'later', 'blocked', 'claimed', 'running') and p_key is not null
+                    then treadle.key_rank(read.status, read.holds)
+                when p_status in ('pending', 'later') then read.priority
+            end as rank,
+            case
+                when v_finished then coalesce(read.finished_at, '-infinity')
+                when p_status in ('pending', 'later') and p_key is null then read.run_at
+                when p_status in ('claimed', 'running') and p_key is null then coalesce(read.claimed_at, '-infinity')
+            end as at,
+            (
+                treadle.has_status(p_status, read.status, read.holds, read.run_at)
+                and (p_job_type is null or read.job_type = p_job_type)
+                and (p_queue is null or read.queue = p_queue)
+                and (p_worker_id is null or read.worker_id = p_worker_id)
+                and (p_key is null or read.key = p_key)
+                and (not v_finished or p_since is null or read.finished_at >= p_since)
+                and (not v_finished or p_until is null or read.finished_at < p_until)
+            ) is true as fits,
+            v_search is null
+                or coalesce(strpos(lower(read.last_error), v_search) > 0, false)
+                or v_digits is not null and treadle.has_digits(read.id, v_digits) as in_text,
+            row_number() over () as nth
+        from (
+            select
+                job.id, job.status, job.holds, job.run_at, job.job_type, job.queue, job.worker_id, job.key,
+                job.priority, job.claimed_at, job.finished_at, job.last_error
+            from treadle.jobs as job
+            where jsonb_hash_extended(job.data #> p_path, 0) = jsonb_hash_extended(p_value, 0)
+              and job.data #> p_path is not null
+              and (p_id is null or job.id < p_id)
+              and (v_first is null or job.id >= v_first)
+              and (v_last is null or job.id < v_last)
+            order by job.id desc
+            limit p_look
+        ) as read;
+    elsif p_status in ('pending', 'later') and p_key is null then
         return query
         select *
         from treadle.find_claimable(
@@ -280,9 +182,110 @@ begin
             v_digits, v_first, v_last, p_path, p_value, p_also
         );
         return;
+    else
+        open v_walk no scroll for
+        select walk.*
+        from (
+            select
+                read.id,
+                read.rank,
+                read.at,
+                (
+                    treadle.has_status(p_status, read.status, read.holds, read.run_at)
+                    and (p_job_type is null or read.job_type = p_job_type)
+                    and (p_queue is null or read.queue = p_queue)
+                    and (p_worker_id is null or read.worker_id = p_worker_id)
+                    and (p_key is null or read.key = p_key)
+                    and (v_first is null or read.id >= v_first)
+                    and (v_last is null or read.id < v_last)
+                ) is true as fits,
+                v_search is null
+                    or coalesce(strpos(lower(read.last_error), v_search) > 0, false)
+                    or v_digits is not null and treadle.has_digits(read.id, v_digits) as in_text,
+                row_number() over () as nth
+            from (
+                -- Only the branch of p_status is planned.
+                (
+                    select
+                        job.id, null::int as rank, job.finished_at as at, job.status, job.holds, job.run_at,
+                        job.job_type, job.queue, job.worker_id, job.key, job.last_error
+                    from treadle.jobs as job
+                    where p_status in ('completed', 'failed', 'cancelled')
+                      and job.status = p_status
+                      and (p_since is null or job.finished_at >= p_since)
+                      and (p_until is null or job.finished_at < p_until)
+                      and (
+                            p_id is null
+                            or job.finished_at <= p_at and (job.finished_at, job.id) < (p_at, p_id)
+                      )
+                    order by job.finished_at desc, job.id desc
+                    limit p_look
+                )
+                union all
+                (
+                    select
+                        job.id, null, coalesce(job.claimed_at, '-infinity') as at, job.status, job.holds,
+                        job.run_at, job.job_type, job.queue, job.worker_id, job.key, job.last_error
+                    from treadle.jobs as job
+                    where p_status in ('claimed', 'running')
+                      and p_key is null
+                      and job.status in ('claimed', 'running')
+                      and job.status = p_status
+                      and (p_worker_id is null or job.worker_id = p_worker_id)
+                      and (p_id is null or (coalesce(job.claimed_at, '-infinity'), job.id) < (p_at, p_id))
+                    order by coalesce(job.claimed_at, '-infinity') desc, job.id desc
+                    limit p_look
+                )
+                union all
+                (
+                    select
+                        job.id, null, null, job.status, job.holds, job.run_at, job.job_type,
+                        job.queue, job.worker_id, job.key, job.last_error
+                    from treadle.jobs as job
+                    where p_status = 'blocked'
+                      and p_key is null
+                      and job.status = 'pending'
+                      and job.holds <> 0
+                      and (p_id is null or job.id < p_id)
+                    order by job.id desc
+                    limit p_look
+                )
+                union all
+                (
+                    select
+                        job.id, treadle.key_rank(job.status, job.holds), null, job.status,
+                        job.holds, job.run_at, job.job_type, job.queue, job.worker_id, job.key, job.last_error
+                    from treadle.jobs as job
+                    where p_status in ('pending', 'later', 'blocked', 'claimed', 'running')
+                      and job.key = p_key
+                      and job.status in ('pending', 'claimed', 'running')
+                      and treadle.key_rank(job.status, job.holds)
+                            between case when p_status in ('claimed', 'running') then 0 else 1 end
+                            and case p_status when 'claimed' then 0 when 'running' then 0 when 'blocked' then 2 else 1 end
+                      and (p_id is null or (treadle.key_rank(job.status, job.holds), job.id) > (p_rank, p_id))
+                    order by job.key, treadle.key_rank(job.status, job.holds), job.id
+                    limit p_look
+                )
+                union all
+                (
+                    select
+                        job.id, null, null, job.status, job.holds, job.run_at, job.job_type,
+                        job.queue, job.worker_id, job.key, job.last_error
+                    from treadle.jobs as job
+                    where p_status is null
+                      and (p_id is null or job.id < p_id)
+                      and (v_first is null or job.id >= v_first)
+                      and (v_last is null or job.id < v_last)
+                    order by job.id desc
+                    limit p_look
+                )
+            ) as read
+        ) as walk
+        where walk.fits and (walk.in_text or v_payloads)
+           or walk.nth = p_look
+           or walk.nth % c_stride = 0;
     end if;
 
-    open v_walk;
     -- From here on only payloads are searched: that statement need not be planned each time.
     perform set_config('plan_cache_mode', 'force_generic_plan', true);
     loop

@@ -1,7 +1,6 @@
--- The lanes with the number of jobs that wait in each. Counting stops when p_budget is used up: a lane whose depth equals
--- counted_to has at least that many. find_depths() also knows how many are in those.
---
--- The settings fix the plan, for the reasons given in claim_jobs.sql.
+-- The lanes, deepest first: how many jobs wait in each, when the first is or was due, and whether the lane is paused.
+-- Counting stops when p_budget is used up: a lane whose depth equals counted_to has at least that many; see
+-- find_depths(). The settings fix the plan, as in claim_jobs.sql.
 create or replace function treadle.find_lanes(p_budget int default 50000)
 returns table (
     queue varchar, job_type varchar, priority int, depth bigint, counted_to int, due_first timestamptz, paused boolean
@@ -30,24 +29,12 @@ begin
         known.depth,
         known.counted_to,
         head.run_at,
-        exists (
-            select
-            from treadle.pauses as pause
-            where pause.job_type in (known.job_type, '')
-              and pause.queue in (known.queue, '')
-        )
+        exists (select from treadle.pauses_of(known.job_type, known.queue))
     from unnest(v_lanes, v_starts, v_counted.depths, v_counted.counted_to)
         as known (queue, job_type, priority, partition, start, depth, counted_to)
-    left join lateral (
-        select job.run_at
-        from treadle.lane_jobs(row(known.queue, known.job_type, known.priority, known.partition)::treadle.lane, known.start)
-            as job
-        order by job.run_at
-        limit 1
+    left join lateral treadle.lane_head(
+        row(known.queue, known.job_type, known.priority, known.partition)::treadle.lane, known.start
     ) as head on true
     order by known.depth desc, known.priority desc, known.job_type, known.queue;
 end
 $$;
-
-comment on function treadle.find_lanes(int)
-    is 'The lanes, deepest first: how many jobs wait in each (counted up to counted_to), when the first is or was due, and whether the lane is paused.';

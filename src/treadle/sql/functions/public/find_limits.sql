@@ -1,8 +1,7 @@
--- The limits and their keys that are in use, changed or waited for: what is in force, what is in use, when the next
--- job may start, and how many wait (counted up to counted_to). Those that jobs wait for come first.
---
--- For display, also of fairness and aging: a row for each (for one with "per", the values for all keys, with a null
--- key), and one for each key. At most p_limit rows; half of them are left to the limits themselves.
+-- The limits and their keys that are in use, changed or waited for, and fairness and aging: what is in force, what is
+-- in use, when the next job may start, and how many wait (counted up to counted_to). Those that jobs wait for come
+-- first. There is a row for each (for one with "per", the values for all keys, with a null key), and one for each key.
+-- At most p_limit rows; half of them are left to the limits themselves.
 --
 -- The cost is bounded: candidates are read from the beginning of an index, one step per key; for the rest, see
 -- limit_statuses.sql. The settings fix the plan, as in find_lanes.sql.
@@ -25,29 +24,7 @@ declare
     v_names varchar[];
     v_keys varchar[];
 begin
-    with recursive waiting as (
-        (
-            select lane.limit_name as name, lane.limit_key as key
-            from treadle.lanes as lane
-            where lane.limit_name is not null
-              and (lane.limit_name, lane.limit_key) >= (coalesce(p_name, ''), '')
-            order by lane.limit_name, lane.limit_key
-            limit 1
-        )
-        union all
-        select following.*
-        from waiting
-        cross join lateral (
-            select lane.limit_name, lane.limit_key
-            from treadle.lanes as lane
-            where lane.limit_name is not null
-              and (lane.limit_name, lane.limit_key) > (waiting.name, waiting.key)
-            order by lane.limit_name, lane.limit_key
-            limit 1
-        ) as following
-        where p_name is null or waiting.name = p_name
-    ),
-    rule as materialized (
+    with rule as materialized (
         select known.name, known.kind, known.per, known.setting_of, row_number() over (order by known.name) as nth
         from treadle.limits_and_settings() as known
         where p_name is null or known.name = p_name
@@ -65,12 +42,8 @@ begin
         where job.flags & treadle.flag_limited() <> 0
     ),
     candidate as (
-        (
-            select 2 as rank, waiting.name, waiting.key
-            from waiting
-            where p_name is null or waiting.name = p_name
-            limit p_limit
-        )
+        select 2 as rank, waiting.name, waiting.key
+        from treadle.waiting_limits(p_name, p_limit) as waiting
         union all
         select case when rule.nth <= (p_limit + 1) / 2 then 1 else 3 end, rule.name, case when rule.per = '' then '' end
         from rule

@@ -1,8 +1,7 @@
 -- Of the jobs that a worker has claimed, the oldest that it should have begun: it was claimed p_seconds ago or longer,
--- it is not among p_begun (those that the worker knows to have begun), and the worker has room for it. p_here of them run
--- in the worker itself, and p_apart in child processes. A job that was claimed ahead, behind long ones, has no room.
---
--- The process that renews a worker's lease calls this while the worker begins no jobs.
+-- it is not among p_begun (those that the worker knows to have begun), and the worker has room for it. p_here of them
+-- run in the worker itself, and p_apart in child processes. The process that renews the worker's lease calls this while
+-- the worker begins no jobs.
 create or replace function treadle.find_unbegun(
     p_worker_id varchar,
     p_begun uuid[],

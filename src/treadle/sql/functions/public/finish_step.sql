@@ -9,7 +9,6 @@ create or replace function treadle.finish_step(
     p_worker_id varchar
 ) returns boolean
 language plpgsql
-set enable_seqscan = off
 as $$
 begin
     update treadle.jobs as job

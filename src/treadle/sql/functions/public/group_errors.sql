@@ -1,13 +1,13 @@
 -- Counts the attempts that failed since the last call by job type, exception and message, in treadle.error_groups.
--- Returns how many, and whether there are more. Workers call it every few seconds, in place of counting when a job
--- fails: the cost is that of the failures, and a job that completes costs nothing.
+-- Returns how many, and whether there are more. Workers call it every few seconds: the cost is that of the failures,
+-- and a job that completes costs nothing.
 --
 -- It reads idx_errors_failed_at up to p_lag before now. An attempt whose transaction is committed later than that is
--- found by a second look, p_late after it failed. Each row of errors is counted once, whoever looks and how often: what
--- is counted is what could be inserted into grouped_errors.
+-- found by a second look, p_late after it failed. What is counted is what could be inserted into grouped_errors: each
+-- row of errors once.
 --
--- At most p_limit attempts are read at a time; "more" says that there are others. After a call less than p_pause ago
--- there is nothing to do, so a hundred workers cost as much as one.
+-- At most p_limit attempts are read at a time. After a call less than p_pause ago there is nothing to do, so a hundred
+-- workers cost as much as one.
 create or replace function treadle.group_errors(
     p_lag interval default '3 seconds',
     p_limit int default 2000,

@@ -2,8 +2,8 @@
 --
 --   create index on treadle.jobs (jsonb_hash_extended(data #> '{order}', 0), id) where data #> '{order}' is not null
 --
--- The value is hashed, because an index refuses values of more than 2,700 bytes, and such a job could not be enqueued.
--- This hash is equal for equal values of jsonb, such as 7 and 7.0.
+-- The value is hashed, because an index refuses values of more than 2,700 bytes. The hash is equal for equal values of
+-- jsonb, such as 7 and 7.0.
 create or replace function treadle.has_payload_index(p_path text[]) returns boolean
 language plpgsql stable
 as $$

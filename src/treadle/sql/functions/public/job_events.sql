@@ -1,9 +1,8 @@
--- The events of a job after a position, in order, with the transitions of the job among them. Transitions are
--- derived from the other tables; no row is written for them.
+-- The events of a job after a position, in order, with the transitions of the job among them. Transitions are derived
+-- from the other tables; no row is written for them.
 --
--- A position consists of the last transition that was read, as a lease number and a phase, and the number of the last
--- event. Everything later has a higher position, so a reader that continues there misses nothing and reads nothing
--- twice. The phases:
+-- A position is the last transition that was read, as a lease number and a phase, and the number of the last event.
+-- Everything later has a higher position. The phases:
 --
 --   0 enqueued (of lease number 0)   1 claimed   2 started   3 events while it is claimed   4 the attempt failed
 --   5 events recorded while it is not claimed                6 the job finished
@@ -19,7 +18,6 @@ create or replace function treadle.job_events(
     lease bigint, phase int, number int, job_type varchar, name varchar, data jsonb, at timestamptz, attempt int
 )
 language plpgsql stable
-set enable_seqscan = off
 as $$
 #variable_conflict use_column
 begin

@@ -1,9 +1,9 @@
--- How many jobs the live workers that serve this one would claim before it, if it were claimable now: in its own
--- lane, in the other lanes of its priority, and in lanes of higher priority. Counting stops one past p_limit in all.
+-- How many jobs the live workers that serve this one would claim before it, if it were claimable now: in its own lane,
+-- in the other lanes of its priority, and in lanes of higher priority. Counting stops one past p_limit in all.
 --
--- It searches as a claim does (see claim_jobs.sql): one bounded range of idx_jobs_claimable per lane. Jobs that wait
--- for their key, that are due later or paused do not count, nor do other lanes that wait for a limit. Job types that a
--- worker runs in child processes have slots of their own, so the two kinds do not wait for each other.
+-- It searches as a claim does: one bounded range of idx_jobs_claimable per lane. Jobs that wait for their key, that are
+-- due later or paused do not count, nor do other lanes that wait for a limit, nor job types that run in child processes
+-- if this one does not: those have slots of their own.
 create or replace function treadle.jobs_ahead(p_id uuid, p_limit int default 1000)
 returns table (own bigint, level bigint, above bigint)
 language plpgsql
@@ -101,12 +101,7 @@ begin
               )
           and (
                 ((known.lane).queue, (known.lane).job_type) = (v_job.queue, v_job.job_type)
-                or not exists (
-                    select
-                    from treadle.pauses as pause
-                    where pause.job_type in ((known.lane).job_type, '')
-                      and pause.queue in ((known.lane).queue, '')
-                )
+                or not exists (select from treadle.pauses_of((known.lane).job_type, (known.lane).queue))
               )
     )
     select array_agg(wanted.lane), array_agg(wanted.start), array_agg(wanted.kind)
@@ -126,17 +121,7 @@ begin
                       and (v_kind = 2 or (job.run_at, job.id) < (v_job.run_at, v_job.id))
                       and job.id <> v_job.id
                       -- is_head_of_key() in one step: a call for each job would take too long.
-                      and (
-                            job.key is null
-                            or job.id = (
-                                select other.id
-                                from treadle.jobs as other
-                                where other.key = job.key
-                                  and other.status in ('pending', 'claimed', 'running')
-                                order by treadle.key_rank(other.status, other.holds), other.id
-                                limit 1
-                            )
-                          )
+                      and (job.key is null or job.id = (select head.id from treadle.key_head(job.key) as head))
                     limit v_room
                 ) as found
                 where v_kinds[nth] = v_kind

@@ -1,7 +1,6 @@
--- Locks those of the jobs that are still claimed by the worker under these lease numbers, and returns their ids.
---
--- Until the transaction ends, no other transaction can claim or finish them. Functions that write the records of a
--- worker's jobs call it first.
+-- Locks those of the jobs that are still claimed by the worker under these lease numbers, and returns their ids. Until
+-- the transaction ends, no other transaction can claim or finish them. Functions that write the records of a worker's
+-- jobs call it first.
 create or replace function treadle.lock_claimed(p_worker_id varchar, p_ids uuid[], p_leases bigint[]) returns uuid[]
 language plpgsql
 set treadle.plan = cached_index_ranges

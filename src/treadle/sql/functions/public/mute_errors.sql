@@ -1,9 +1,7 @@
--- Mutes a group of errors, or with p_muted false ends that. A muted group is still counted and shown, but is no
--- alarm. It lasts until somebody ends it, or for p_for, or until a version of the application fails that has not
--- failed in this group and does not run yet. Returns done; unchanged, if it is not muted; or missing, if there is no
--- such group.
---
--- Runs with the rights of its owner: a group cannot be muted without an audit row.
+-- Mutes a group of errors, or with p_muted false ends that. A muted group is still counted and shown, but is no alarm.
+-- It lasts until somebody ends it, or for p_for, or until a version of the application fails that has not failed in
+-- this group and does not run yet. Returns done; unchanged, if it is not muted; or missing. Runs with the rights of its
+-- owner: a group cannot be muted without an audit row.
 create or replace function treadle.mute_errors(
     p_group_id int,
     p_muted boolean default true,

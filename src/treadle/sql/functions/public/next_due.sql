@@ -1,4 +1,5 @@
--- For a worker that found no job: requests a notification of new jobs, then searches once more. In this order, so that no
+-- For a worker that found no job: requests a notification of new jobs, then searches once more, and returns the
+-- seconds until the next job of these types is due (0 or less: now), null if there is none. In this order, so that no
 -- job can arrive unnoticed between the two.
 create or replace function treadle.next_due(
     p_job_types varchar[],
@@ -55,12 +56,7 @@ begin
         select least(v_next, min(head.run_at))
         into v_next
         from unnest(v_lanes) as range
-        cross join lateral (
-            select job.run_at
-            from treadle.lane_jobs(range.lane, range.start) as job
-            order by job.run_at
-            limit 1
-        ) as head;
+        cross join lateral treadle.lane_head(range.lane, range.start) as head;
 
         exit when v_listed is null or v_next <= clock_timestamp();
         v_listed := treadle.lanes_in_turn(
@@ -73,7 +69,7 @@ begin
     if v_known.lanes is not null then
         v_next := least(v_next, case when v_known.next_wake > clock_timestamp() then v_known.next_wake end);
     else
-        v_next := least(v_next, treadle.next_wake(p_job_types, p_queues));
+        v_next := least(v_next, treadle.next_wake_after(p_job_types, p_queues, clock_timestamp()));
     end if;
     if v_known.limited is not false then
         v_next := least(v_next, treadle.next_opening(p_job_types, p_queues));
@@ -86,6 +82,3 @@ begin
     end;
 end
 $$;
-
-comment on function treadle.next_due(varchar[], varchar[], boolean, bigint, treadle.known_lanes)
-    is 'For a worker that found no job: from now on it is notified of new ones. Returns the seconds until the next job of these types is due (0 or less: now), null if there is none.';

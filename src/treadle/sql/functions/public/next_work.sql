@@ -1,8 +1,9 @@
--- For a worker that sleeps (decision 53): it calls this once a minute, and wakes when there is something to do. Unlike next_due(), it
--- only reads. next_due() makes a tick, which writes.
+-- For a worker that sleeps (decision 53), which calls it once a minute: the seconds until there is something to do (0
+-- or less: now); null: nothing is known. Unlike next_due(), it makes no tick and writes nothing.
 --
--- Without a recent tick, a floor is trusted only if every transaction that has ended since the last one knew it: see safe_floor().
--- For the same reason, lanes that a recent tick made dormant are searched, too. p_declared: the digests of the caller's schedules.
+-- Without a recent tick, a floor is trusted only if every transaction that has ended since the last one knew it: see
+-- safe_floor(). For the same reason, lanes that a recent tick made dormant are searched, too. p_declared: the digests
+-- of the caller's schedules.
 create or replace function treadle.next_work(
     p_worker_id varchar,
     p_job_types varchar[],
@@ -14,7 +15,6 @@ set treadle.plan = cached_index_ranges
 as $$
 declare
     c_long constant interval := '1 year';
-    c_read constant int := 20;
     v_now constant timestamptz := clock_timestamp();
     v_safe constant treadle.ticks := treadle.safe_tick(pg_current_snapshot());
     v_next timestamptz;
@@ -62,49 +62,15 @@ begin
     ) as lane
     left join lateral treadle.safe_floor(row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane, v_safe) as safe
         on true
-    cross join lateral (
-        select job.run_at
-        from treadle.lane_jobs(
-                row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane, coalesce(safe.floor, '-infinity')
-             ) as job
-        order by job.run_at
-        limit 1
+    cross join lateral treadle.lane_head(
+        row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane, coalesce(safe.floor, '-infinity')
     ) as head
     where (p_queues is null or lane.queue = any (p_queues))
-      and not exists (
-            select
-            from treadle.pauses as pause
-            where pause.job_type in (lane.job_type, '')
-              and pause.queue in (lane.queue, '')
-      );
-
-    -- As in next_wake().
-    select least(
-        v_next,
-        coalesce(min(dormant.wakes_at) filter (where dormant.wanted), case when count(*) = c_read then max(dormant.wakes_at) end)
-    )
-    into v_next
-    from (
-        select
-            lane.wakes_at,
-            lane.job_type = any (p_job_types)
-            and (p_queues is null or lane.queue = any (p_queues))
-            and not exists (
-                select
-                from treadle.pauses as pause
-                where pause.job_type in (lane.job_type, '')
-                  and pause.queue in (lane.queue, '')
-            ) as wanted
-        from treadle.lanes as lane
-        where lane.dormant_xid is not null
-          and lane.limit_name is null
-          and lane.wakes_at is not null
-        order by lane.wakes_at
-        limit c_read
-    ) as dormant;
+      and not exists (select from treadle.pauses_of(lane.job_type, lane.queue));
 
     v_next := least(
         v_next,
+        treadle.next_wake_after(p_job_types, p_queues, '-infinity'),
         treadle.next_opening(p_job_types, p_queues),
         (select min(entry.look_at) from treadle.expiries as entry),
         (select min(noted.look_at) from treadle.dependency_checks as noted)
@@ -122,6 +88,3 @@ begin
     );
 end
 $$;
-
-comment on function treadle.next_work(varchar, varchar[], varchar[], varchar[])
-    is 'For a worker that sleeps: the seconds until there is something to do (0 or less: now), such as a job, a schedule that is due or a job that expires; null: nothing is known. It writes nothing.';

@@ -1,11 +1,8 @@
--- Notes that the server's clock shows p_after where it should show p_before. Returns false if that was noted
--- already.
+-- Notes that the server's clock shows p_after where it should show p_before. Returns false if that was noted already;
+-- if two do so at the same time, both rows do no harm: see clock_before().
 --
--- A tick notices that the clock was set back. That it was set forward is noticed by workers, which compare it with their
--- own monotonic clock: for the server, it looks as if nothing had happened for a while.
---
--- A jump that somebody else has just noted is not noted again. If two do so at the same time, both rows do no harm: see
--- clock_before().
+-- A tick notices that the clock was set back. That it was set forward is noticed by workers, which compare it with
+-- their own monotonic clock.
 create or replace function treadle.note_clock_jump(p_before timestamptz, p_after timestamptz) returns boolean
 language plpgsql
 set enable_seqscan = off

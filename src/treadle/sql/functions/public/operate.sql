@@ -25,7 +25,6 @@ create or replace function treadle.operate(
 ) returns table (id uuid, outcome varchar, status varchar)
 language plpgsql
 security definer
-set enable_seqscan = off
 set lock_timeout = '2s'
 as $$
 declare
@@ -62,25 +61,18 @@ begin
     for v_id in select distinct given.id from unnest(p_ids) as given (id) order by given.id loop
         if v_wait then
             begin
-                select job.status, job.job_type, job.queue, job.priority, job.run_at, job.flags
-                into v_job
-                from treadle.jobs as job
-                where job.id = v_id
-                for update;
-                v_done := found;
+                perform from treadle.jobs as job where job.id = v_id for update;
             exception when lock_not_available then
-                v_done := false;
+                null;
             end;
-        else
-            -- Without an exception block: each would take a transaction id, and there may be millions of jobs.
-            select job.status, job.job_type, job.queue, job.priority, job.run_at, job.flags
-            into v_job
-            from treadle.jobs as job
-            where job.id = v_id
-            for update skip locked;
-            v_done := found;
         end if;
-        if not v_done then
+        -- Several, of which there may be millions, without an exception block: each would take a transaction id.
+        select job.status, job.job_type, job.queue, job.priority, job.run_at, job.flags
+        into v_job
+        from treadle.jobs as job
+        where job.id = v_id
+        for update skip locked;
+        if not found then
             id := v_id;
             select job.status into status from treadle.jobs as job where job.id = v_id;
             outcome := case when found then 'busy' else 'missing' end;

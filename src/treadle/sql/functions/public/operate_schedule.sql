@@ -1,7 +1,5 @@
 -- Changes a schedule for an operator: pause, resume, run (enqueue a job now, besides its times) or delete. Returns
--- done; unchanged, if it is paused already, or not paused; missing, if there is no such schedule; or declared:
--- remove it from the code, or pause it.
---
+-- done; unchanged, if it is paused already, or not paused; missing; or declared: remove it from the code, or pause it.
 -- Runs with the rights of its owner: a schedule cannot be changed without an audit row.
 create or replace function treadle.operate_schedule(
     p_action varchar,

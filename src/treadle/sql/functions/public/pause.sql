@@ -1,7 +1,5 @@
 -- Stops claims of this job type in this queue (null: any). Claimed jobs continue. Returns false if it was paused
--- already.
---
--- Runs with the rights of its owner: nothing is paused without an audit row.
+-- already. Runs with the rights of its owner: nothing is paused without an audit row.
 create or replace function treadle.pause(
     p_job_type varchar default null,
     p_queue varchar default null,

@@ -1,12 +1,11 @@
 -- Deletes up to p_limit jobs that finished with p_status more than p_age ago. With p_after null, goes on where the last
--- such call stopped. Returns how many, and the time that it reached: pass it as p_after of the next call, so that that
--- call skips the dead index entries of this one.
+-- such call stopped. Returns how many, and the time that it reached: pass it as p_after of the next call, which then
+-- skips the dead index entries of this one.
 --
--- Workers pass null: they go on where the last of them stopped. Otherwise an open snapshot, which keeps the index
--- entries of deleted jobs, would make every call read all of them, until none finishes in time. Jobs may remain below
--- that place: they were locked, other jobs waited for them, they were committed late, or the clock was set back. To
--- find them, each call also reads a part of the table, so that all of it is read within a day. The clock selects the
--- part, so a call that deletes nothing writes nothing.
+-- Workers pass null: otherwise an open snapshot, which keeps the index entries of deleted jobs, would make every call
+-- read all of them, until none finishes in time. Jobs may remain below the place: they were locked, other jobs waited
+-- for them, they were committed late, or the clock was set back. To find them, each call also reads a part of the
+-- table, all of it within a day. The clock selects the part, so a call that deletes nothing writes nothing.
 create or replace function treadle.prune_jobs(
     p_status varchar,
     p_age interval,

@@ -1,13 +1,10 @@
--- Adds a schedule, or changes one that was added with this function. Workers enqueue its jobs. Returns done,
--- exists, missing, or declared (in code).
---
--- p_options has the other columns:
+-- Adds a schedule, or changes one that was added with this function. Workers enqueue its jobs. Returns done, exists,
+-- missing, or declared (in code: change the code, or pause the schedule). p_options has the other columns:
 --
 --   select treadle.put_schedule('nightly', 'report', '0 3 * * *', p_options => '{"missed": "skip"}');
 --
--- p_exists: null adds or changes, false only adds, true only changes. In a change, null keeps what was there. Declared:
--- change the code, or pause the schedule.
--- Runs with the rights of its owner: every change is in the audit.
+-- p_exists: null adds or changes, false only adds, true only changes. In a change, null keeps what was there. Runs with
+-- the rights of its owner: every change is in the audit.
 create or replace function treadle.put_schedule(
     p_name varchar,
     p_job_type varchar default null,

@@ -8,7 +8,6 @@ create or replace function treadle.record_event(
     p_worker_id varchar default null
 ) returns boolean
 language plpgsql
-set enable_seqscan = off
 as $$
 begin
     -- First the lock: the next statement must see the event before this one.

@@ -1,9 +1,8 @@
 -- Writes the events of a worker's handlers, of many jobs in one statement, each fenced by its lease number. p_owners
 -- says to which of the jobs an event belongs. Returns the ids of the jobs that were accepted.
 --
--- The jobs are locked first. An earlier write whose reply was lost may still be running: the next statement must see
--- what it wrote, and skips what is there already. Because of the lock, the numbers of a job's events also grow in the
--- order in which the events become visible.
+-- The jobs are locked first: an earlier write whose reply was lost may still be running, and what it wrote is skipped.
+-- So the numbers of a job's events also grow in the order in which the events become visible.
 create or replace function treadle.record_events(
     p_worker_id varchar,
     p_ids uuid[],

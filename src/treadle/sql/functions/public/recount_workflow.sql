@@ -1,14 +1,8 @@
--- Counts the jobs of a workflow again, after they were changed while triggers were off. Returns false if there is no
--- such workflow.
---
--- Of a job that was deleted, nobody knows how it ended. If the counts have not included it so far, it counts as
--- cancelled.
---
--- A job and what it changes in the counts are committed together, and all is read in one statement: so it may run at
--- any time.
+-- Counts the jobs of a workflow again, after they were changed while triggers were off, at any time. Returns false if
+-- there is no such workflow. Of a job that was deleted, nobody knows how it ended: if the counts have not included it
+-- so far, it counts as cancelled.
 create or replace function treadle.recount_workflow(p_id uuid) returns boolean
 language plpgsql
-set enable_seqscan = off
 as $$
 begin
     -- In the order in which others lock them.

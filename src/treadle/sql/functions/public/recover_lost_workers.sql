@@ -1,5 +1,5 @@
--- Gives back the jobs of workers whose lease has expired, and returns them. One call at a time does the work.
--- Workers without a lease, which send heartbeats by hand, are left to recover_stale_jobs().
+-- Gives back the jobs of workers whose lease has expired, and returns them. One call at a time does the work. Workers
+-- without a lease, which send heartbeats by hand, are left to recover_stale_jobs().
 --
 -- p_watched: for how long the caller has watched the server's clock, and there was no jump (see server_clock.py). In
 -- half of its lease a live worker has renewed it. Without such a caller, a clock that is set forward takes all workers

@@ -1,8 +1,7 @@
 -- Gives back the jobs of workers that sent neither a heartbeat (workers.seen_at) nor a report about the job
--- (jobs.seen_at) for p_timeout; those without attempts left fail. Returns how many.
---
--- If there never was a sign, the age of the claim counts. A sign from the future is from before the clock was set back
--- and does not count; if there is no other, the time of that jump does.
+-- (jobs.seen_at) for p_timeout; those without attempts left fail. Returns how many. If there never was a sign, the age
+-- of the claim counts. A sign from the future is from before the clock was set back: if there is no other, the time of
+-- that jump counts.
 create or replace function treadle.recover_stale_jobs(
     p_timeout interval,
     p_now timestamptz default clock_timestamp()

@@ -1,7 +1,7 @@
 -- Gives back the jobs of clients that are not registered as workers, if there was no sign of them for p_timeout:
--- neither the claim itself, nor a start, nor progress. Such a client may still be working, so the time is long, and
--- workers call this once a minute. recover_stale_jobs() is for whoever knows a shorter time. It is also what finds
--- the jobs of a worker whose row is missing after a restore.
+-- neither the claim itself, nor a start, nor progress. Such a client may still be working, so the time is long;
+-- recover_stale_jobs() is for whoever knows a shorter one. It also finds the jobs of a worker whose row is missing
+-- after a restore. Workers call it once a minute.
 --
 -- It reads the index of claimed jobs only between the names of registered workers: their entries are the many.
 create or replace function treadle.recover_unregistered(

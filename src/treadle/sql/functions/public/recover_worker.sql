@@ -1,10 +1,9 @@
--- Gives back the jobs that a dead worker had claimed: p_crashed count as crashed (null: those that were running
--- count as lost), p_overdue as failed attempts, the rest as neither. Returns the jobs with their new status.
+-- Gives back the jobs that a dead worker had claimed: p_crashed count as crashed (null: those that were running count
+-- as lost), p_overdue as failed attempts, the rest as neither. Returns the jobs with their new status.
 --
--- A supervisor knows which of them ran in the process that died, and passes them as p_crashed. If nobody knows (null),
--- the worker was lost as a whole, and the jobs that were reported as running were lost with it (see decision 25). The
--- others return to their place, and nothing is counted. It never waits for a locked row: a late write of the worker
--- itself may have locked it, and recover_lost_workers() finds the job later.
+-- A supervisor knows which of them ran in the process that died. If nobody knows (null), the worker was lost as a whole
+-- (decision 25). It never waits for a locked row: a late write of the worker itself may have locked it, and
+-- recover_lost_workers() finds the job later.
 create or replace function treadle.recover_worker(
     p_worker_id varchar,
     p_reason text,
@@ -14,7 +13,6 @@ create or replace function treadle.recover_worker(
     p_keep boolean default true
 ) returns table (id uuid, job_type varchar, status varchar)
 language plpgsql
-set enable_seqscan = off
 set enable_hashjoin = on -- for the join of the settled jobs with their types
 as $$
 #variable_conflict use_column

@@ -15,7 +15,6 @@ create or replace function treadle.register_worker(
     p_handlers text[] default null
 ) returns void
 language plpgsql
-set enable_seqscan = off
 as $$
 declare
     v_host text;

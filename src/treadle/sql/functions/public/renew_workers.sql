@@ -1,8 +1,5 @@
--- Renews the leases of workers; call it again before p_lease has passed. p_asleep: they claim nothing before the
--- next call.
---
--- Those that sleep have a long lease and no jobs; they renew it with p_asleep false, and an ordinary lease, before they
--- claim (decision 53).
+-- Renews the leases of workers; call it again before p_lease has passed. p_asleep: they have a long lease and no jobs,
+-- and renew it with p_asleep false, and an ordinary lease, before they claim (decision 53).
 create or replace function treadle.renew_workers(
     p_worker_ids varchar[],
     p_lease interval,

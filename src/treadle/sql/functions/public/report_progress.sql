@@ -8,7 +8,6 @@ create or replace function treadle.report_progress(
     p_worker_id varchar default null
 ) returns boolean
 language plpgsql
-set enable_seqscan = off
 as $$
 begin
     if p_progress not between 0 and 100 then

@@ -1,9 +1,6 @@
 -- Notes which child processes of a worker were stopped, or are still starting, with their jobs and for how many
--- seconds; empty arrays: none. It takes no jobs away.
---
--- The process that renews a worker's lease calls this whenever that has changed.
---
--- It does not wait for a lock: the same connection renews the lease.
+-- seconds; empty arrays: none. It takes no jobs away. The process that renews the worker's lease calls it whenever that
+-- has changed, and must not wait for a lock.
 create or replace function treadle.report_stopped_children(
     p_worker_id varchar,
     p_processes int[],

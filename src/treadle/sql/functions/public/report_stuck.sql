@@ -1,10 +1,7 @@
--- Notes that the event loop of a worker has not run for p_seconds (p_kind: stopped, or blocked by p_job), that it does not
--- begin p_job, which it claimed that long ago (unbegun), or that all is well again (null). It takes no jobs away, and
--- marks a job that blocks it as running.
---
--- The process that renews a worker's lease calls this. The worker keeps its lease and its jobs.
---
--- It does not wait for a lock: the same connection renews the lease.
+-- Notes that the event loop of a worker has not run for p_seconds (p_kind: stopped, or blocked by p_job), that it does
+-- not begin p_job, which it claimed that long ago (unbegun), or that all is well again (null). The worker keeps its
+-- lease and its jobs; one that blocks it is marked as running. The process that renews the worker's lease calls it, and
+-- must not wait for a lock.
 create or replace function treadle.report_stuck(
     p_worker_id varchar,
     p_kind varchar,
@@ -13,7 +10,6 @@ create or replace function treadle.report_stuck(
     p_stack text default null
 ) returns void
 language plpgsql
-set enable_seqscan = off
 set lock_timeout = '100ms'
 as $$
 begin

@@ -1,7 +1,6 @@
--- Starts notifications on channel(p_kind) for this long, at most 5 minutes; call it again to continue. ends: the ids
--- of jobs that finish. news: the ids of jobs with new events or progress.
---
--- Runs with the rights of its owner: a viewer may not set the sequences directly.
+-- Starts notifications on channel(p_kind) for this long, at most 5 minutes; call it again to continue. ends: the ids of
+-- jobs that finish. news: the ids of jobs with new events or progress. Runs with the rights of its owner: a viewer may
+-- not set the sequences directly.
 create or replace function treadle.request_notifications(p_kind text, p_for interval default '30 seconds') returns void
 language plpgsql
 security definer

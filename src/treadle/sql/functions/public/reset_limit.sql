@@ -1,7 +1,5 @@
 -- Undoes set_limit(): the limit is as the code declares it, or gone if no code does. Returns false if nothing was
--- changed.
---
--- Runs with the rights of its owner, as set_limit().
+-- changed. Runs with the rights of its owner, as set_limit().
 create or replace function treadle.reset_limit(
     p_name varchar,
     p_key varchar default null,

@@ -1,6 +1,5 @@
--- Ends the pause with exactly this job type and queue (null: any). Returns false if there is no such pause.
---
--- Runs with the rights of its owner: see pause().
+-- Ends the pause with exactly this job type and queue (null: any). Returns false if there is no such pause. Runs with
+-- the rights of its owner, as pause().
 create or replace function treadle.resume(
     p_job_type varchar default null,
     p_queue varchar default null,

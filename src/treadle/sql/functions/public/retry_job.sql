@@ -1,7 +1,6 @@
 -- Runs a finished job again, with at least one more attempt. Returns false if it has not finished.
 create or replace function treadle.retry_job(p_id uuid) returns boolean
 language plpgsql
-set enable_seqscan = off
 as $$
 declare
     v_unique boolean := true;

@@ -2,7 +2,6 @@
 -- none yet); those that were stopped because of them follow by themselves. Returns how many.
 create or replace function treadle.retry_workflow(p_id uuid) returns int
 language plpgsql
-set enable_seqscan = off
 as $$
 declare
     v_retried int;

@@ -6,7 +6,6 @@ create or replace function treadle.save_checkpoint(
     p_worker_id varchar
 ) returns boolean
 language plpgsql
-set enable_seqscan = off
 as $$
 begin
     update treadle.jobs as job

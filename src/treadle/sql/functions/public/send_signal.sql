@@ -1,11 +1,7 @@
--- Sends a signal to a workflow: the step that waits for it completes, with the value as its result. Returns taken,
--- too late or unknown.
---
--- A signal may come before its step begins to wait. Only the first one counts. p_id is the workflow, or the step
--- itself. It is written to the audit.
---
--- Returns taken; or too late, if the step has got a signal, or has ended in another way; or unknown, if there is no
--- such step.
+-- Sends a signal to a workflow: the step that waits for it completes, with the value as its result. A signal may come
+-- before its step begins to wait. Only the first one counts. p_id is the workflow, or the step itself. It is written to
+-- the audit. Returns taken; too late, if the step has got a signal, or has ended in another way; or unknown, if there
+-- is no such step.
 create or replace function treadle.send_signal(
     p_id uuid,
     p_name varchar,

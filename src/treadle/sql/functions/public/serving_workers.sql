@@ -1,9 +1,6 @@
--- The live workers with a lease that would claim a job of this type in this queue, the job types that share slots with
--- it, and how many slots there are.
---
--- Workers without a lease do not register what they claim. A worker has one number of slots for jobs on its event loop
--- and threads, and another for jobs in child processes: "together" are the job types that share slots with this one,
--- "places" is how many there are. A worker whose concurrency was set to 0 has none of either.
+-- The live workers with a lease that would claim a job of this type in this queue. A worker has one number of slots for
+-- jobs on its event loop and threads, and another for jobs in child processes: "together" are the job types that share
+-- slots with this one, "places" is how many there are. A worker whose concurrency was set to 0 has none of either.
 create or replace function treadle.serving_workers(p_queue varchar, p_job_type varchar, p_now timestamptz)
 returns table (worker_id varchar, queues varchar[], together varchar[], places int)
 language sql stable

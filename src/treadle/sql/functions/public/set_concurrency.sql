@@ -1,8 +1,6 @@
--- Changes how many jobs a live worker runs at once, until the worker ends. Null: as many as it was started with.
--- With 0 it claims nothing. Returns done; unchanged, if it is so already; missing, if there is no live worker of
--- this name; or unsupported, if it registered no number.
---
--- Runs with the rights of its owner: the number cannot be changed without an audit row.
+-- Changes how many jobs a live worker runs at once, until the worker ends. Null: as many as it was started with; 0: it
+-- claims nothing. Returns done; unchanged; missing, if there is no live worker of this name; or unsupported, if it
+-- registered no number. Runs with the rights of its owner: the number cannot be changed without an audit row.
 create or replace function treadle.set_concurrency(
     p_worker_id varchar,
     p_concurrency int,

@@ -1,10 +1,7 @@
 -- Changes a limit at run time (p_amount null: no limit; 0: nothing runs), for one value of its "per" (p_key) or for
--- all; with a job type or queue, adds it. Returns false if there is no such limit.
---
--- Also the weight of a value where values take turns, and aging. The values stay, whatever the code declares, until
--- reset_limit().
---
--- Runs with the rights of its owner: limits cannot be changed without an audit row.
+-- all; with a job type or queue, adds it. Also the weight of a value where values take turns, and aging. The values
+-- stay, whatever the code declares, until reset_limit(). Returns false if there is no such limit. Runs with the rights
+-- of its owner: limits cannot be changed without an audit row.
 create or replace function treadle.set_limit(
     p_name varchar,
     p_amount int,

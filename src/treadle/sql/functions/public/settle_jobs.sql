@@ -12,8 +12,6 @@
 --   crashed    the process died: the job is given back without using an attempt, but fails at the crash limit
 --   lost       the whole worker was lost, and nobody knows why: as crashed, but the first loss is free, and only losses
 --              without a failed attempt in between are counted
---
--- Returns the jobs that were accepted, with their new status.
 create or replace function treadle.settle_jobs(
     p_worker_id varchar,
     p_ids uuid[],

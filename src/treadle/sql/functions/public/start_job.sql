@@ -1,14 +1,12 @@
--- Marks a claimed job as running. Returns false if the claim is lost.
---
--- As in every function that writes for a worker: with p_lease the write is fenced, and false means that the claim is
--- lost and nothing changed. Without p_lease, the job is changed whichever worker has claimed it.
+-- Marks a claimed job as running. As in every function that writes for a worker: with p_lease the write is fenced, and
+-- false means that the claim is lost and nothing changed. Without p_lease, the job is changed whichever worker has
+-- claimed it.
 create or replace function treadle.start_job(
     p_id uuid,
     p_lease bigint default null,
     p_worker_id varchar default null
 ) returns boolean
 language plpgsql
-set enable_seqscan = off
 as $$
 begin
     update treadle.jobs as job

@@ -1,12 +1,10 @@
--- Removes stored objects that no job uses and that were not written to for p_grace, in small steps. Returns how
--- many, whether there is more to do, and the files to remove elsewhere.
---
--- Up to p_limit objects and p_parts of their parts are removed, so that a call is short however large they are. Objects
--- whose file is elsewhere are returned in `files`: the caller removes the files, then the rows. If that fails, they are
+-- Removes stored objects that no job uses and that were not written to for p_grace. Returns how many, whether there is
+-- more to do, and the files to remove elsewhere: the caller removes those, then the rows. If that fails, they are
 -- returned again after a minute.
 --
--- Locked rows are skipped, so two calls at once do no harm. Reading past 100,000 used objects takes 60 ms (300 before
--- the tables were analyzed), removing 400 parts (100 MB) 60 ms.
+-- Up to p_limit objects and p_parts of their parts are removed, so that a call is short however large they are. Locked
+-- rows are skipped. Reading past 100,000 used objects takes 60 ms (300 before the tables were analyzed), removing 400
+-- parts (100 MB) 60 ms.
 create or replace function treadle.sweep_stored(
     p_grace interval,
     p_limit int default 100,

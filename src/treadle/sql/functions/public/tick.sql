@@ -1,24 +1,24 @@
--- Maintains the lanes: raises their floors, finds jobs below them that were committed late, and makes unused lanes dormant.
--- Workers call it about every 0.5 s; a claim calls it if nobody did.
+-- Maintains the lanes: raises their floors, finds jobs below them that were committed late, and makes unused lanes
+-- dormant. Workers call it about every 0.5 s; a claim calls it if nobody did. Returns how many lanes it changed.
 --
--- Why a floor. While a transaction is open anywhere, PostgreSQL may not remove the index entries of claimed jobs, and each
--- claim would read all of them. So claims start at the floor of the lane. A claimable job below it can only be one whose
--- transaction had not committed when the floor was raised, or one whose row was locked by a running transaction.
+-- Why a floor. While a transaction is open anywhere, PostgreSQL may not remove the index entries of claimed jobs, and
+-- each claim would read all of them. So claims start at the floor of the lane. A claimable job below it can only be one
+-- whose transaction had not committed when the floor was raised, or one whose row was locked by a running transaction.
 --
--- How such jobs are found. A transaction that makes a job claimable takes its transaction id first, and only then reads the
--- clock (new jobs) or the floor (jobs that come back), and places the job no lower. A tick takes a snapshot first, and only
--- then its own id. So a transaction with a higher id sees everything that the tick saw, the floors included. Each tick stores
--- its snapshot: which transactions were running. The next one needs to search only below the floors that transactions which
--- have ended since then may not have seen: usually the floors of the last second. A transaction that stays open for hours
--- is searched for once, when it ends. (While it runs, nobody sees its jobs.)
+-- How such jobs are found. A transaction that makes a job claimable takes its transaction id first, and only then reads
+-- the clock (new jobs) or the floor (jobs that come back), and places the job no lower. A tick takes a snapshot first,
+-- and only then its own id. So a transaction with a higher id sees everything that the tick saw, the floors included.
+-- Each tick stores its snapshot: which transactions were running. The next one searches only below the floors that
+-- transactions which have ended since then may not have seen: usually the floors of the last second. A transaction that
+-- stays open for hours is searched for once, when it ends. (While it runs, nobody sees its jobs.)
 --
--- Dormant lanes. Claims search active lanes only. A lane without due jobs becomes dormant after some time, and is deleted when no
--- running transaction can have seen it active. An enqueue into a dormant lane lists the lane again. A transaction that saw it
--- active and commits later is found in the same way as a job below the floor.
+-- Dormant lanes. Claims search active lanes only. A lane without due jobs becomes dormant after some time, and is
+-- deleted when no running transaction can have seen it active. An enqueue into a dormant lane lists the lane again. A
+-- transaction that saw it active and commits later is found in the same way as a job below the floor.
 --
--- If the clock is behind the last tick, it was set back. Then no floor is valid, and jobs that were due before the jump are due
--- later by the new clock: see move_due_jobs(). Transactions that were open then commit such jobs later, so what has ended since
--- the last tick decides about that, too. See decision 27.
+-- If the clock is behind the last tick, it was set back. Then no floor is valid, and jobs that were due before the jump
+-- are due later by the new clock: see move_due_jobs(). Transactions that were open then commit such jobs later, so what
+-- has ended since the last tick decides about that, too. See decision 27.
 create or replace function treadle.tick(p_interval interval default '400 milliseconds') returns int
 language plpgsql
 set treadle.plan = index_ranges
@@ -207,25 +207,18 @@ begin
 
     with busy as materialized (
         -- The lanes of jobs that were claimed or finished since the last tick, from a sample of those jobs.
-        (
+        select job.queue, job.job_type, job.priority, job.partition
+        from unnest(array['completed', 'failed']) as kind (status)
+        cross join lateral (
             select job.queue, job.job_type, job.priority, job.partition
             from treadle.jobs as job
-            where job.status = 'completed'
+            where job.status in ('completed', 'failed', 'cancelled')
+              and job.status = kind.status
               and job.finished_at >= v_clock - c_margin
               and job.finished_at <= v_now + c_ahead
             order by job.finished_at desc
             limit c_examined
-        )
-        union
-        (
-            select job.queue, job.job_type, job.priority, job.partition
-            from treadle.jobs as job
-            where job.status = 'failed'
-              and job.finished_at >= v_clock - c_margin
-              and job.finished_at <= v_now + c_ahead
-            order by job.finished_at desc
-            limit c_examined
-        )
+        ) as job
         union
         select claimed.queue, claimed.job_type, claimed.priority, claimed.partition
         from unnest(v_claimed) as claimed
@@ -413,6 +406,3 @@ begin
     return v_changed;
 end
 $$;
-
-comment on function treadle.tick(interval)
-    is 'Maintains the lanes; workers call it about every 0.5 s. Returns how many lanes it changed, 0 if another tick was just made.';

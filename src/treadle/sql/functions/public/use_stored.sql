@@ -1,10 +1,7 @@
--- Records that existing jobs use stored objects: those that a handler stores, and those that its result refers to.
--- Returns the objects that do not exist; no use is recorded for them.
---
+-- Records that existing jobs use stored objects. Returns the objects that do not exist; no use is recorded for them.
 -- Key share locks: until a use is committed, sweep_stored() skips the object, and the job cannot be pruned.
 create or replace function treadle.use_stored(p_job_ids uuid[], p_stored_ids uuid[]) returns setof uuid
 language plpgsql
-set enable_seqscan = off
 as $$
 declare
     v_existing uuid[];

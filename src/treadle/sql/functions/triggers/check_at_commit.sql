@@ -1,12 +1,9 @@
--- Trigger: at commit, decides what an end, a retry or an enqueue means for jobs that wait for others.
+-- Trigger: at commit, decides what an end, a retry or an enqueue means for jobs that wait for others. At commit,
+-- because the rows that are locked here must not stay locked for long: workers that end those jobs would have to wait.
 --
--- At commit, because the rows that are locked here must not stay locked for long: workers that end those jobs would
--- have to wait.
---
--- On an older snapshot (REPEATABLE READ, SERIALIZABLE) it cannot be decided: then it is left in dependency_checks to
--- the next claim of a worker or tick, like everything that is locked by somebody else, and the rest of very many.
---
--- Runs with the rights of its owner: at commit, the current role may be any.
+-- On an older snapshot (REPEATABLE READ, SERIALIZABLE) it is left to the next claim of a worker or tick, like
+-- everything that is locked by somebody else, and the rest of very many. Runs with the rights of its owner: at commit,
+-- the current role may be any.
 create or replace function treadle.check_at_commit() returns trigger
 language plpgsql
 security definer
@@ -23,8 +20,6 @@ begin
     return null;
 end
 $$;
-
-drop trigger if exists check_at_commit on treadle.dependency_requests;
 
 create constraint trigger check_at_commit
     after insert on treadle.dependency_requests

@@ -1,9 +1,6 @@
--- Trigger: guards the key and the partition of a job.
---
--- Before the key or the partition of a job is changed, by whatever statement:
---
--- - The key of an unfinished job cannot change: other jobs may be blocked behind it.
--- - A partition is a JSON object, as the lane of the job demands: without it, the job could not be given back.
+-- Trigger: before the key or the partition of a job is changed. The key of an unfinished job cannot change: other jobs
+-- may be blocked behind it. A partition is a JSON object, as the lane of the job demands: without it, the job could not
+-- be given back.
 create or replace function treadle.check_identity() returns trigger
 language plpgsql
 as $$

@@ -3,14 +3,13 @@
 -- Every unfinished job of the key that is not blocked unblocks another one when it finishes (job_ended). The one that
 -- this job relies on may have finished since, in a transaction that could not see this one. So this trigger takes a
 -- share lock on any job of the key that is unfinished and not blocked: the transaction that finishes that job then
--- waits for this commit, and sees this job. If no such row can be locked at once, that job may just be finishing. Then
--- this job is unblocked without waiting, and claims skip it until its turn.
+-- waits for this commit, and sees this job. If no such row can be locked at once, this job is unblocked without
+-- waiting, and claims skip it until its turn.
 --
 -- Runs with the rights of its owner: a role that may only enqueue cannot lock or change jobs.
 create or replace function treadle.confirm_blocked() returns trigger
 language plpgsql
 security definer
-set enable_seqscan = off
 as $$
 declare
     v_locked boolean := false;
@@ -35,8 +34,6 @@ begin
     return null;
 end
 $$;
-
-drop trigger if exists confirm_blocked on treadle.jobs;
 
 create constraint trigger confirm_blocked
     after insert on treadle.jobs

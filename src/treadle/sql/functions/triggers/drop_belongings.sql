@@ -1,8 +1,6 @@
--- Trigger: deletes the errors, events, log lines, steps, dependencies, workflows and uses of stored objects of
--- deleted jobs.
---
--- The row of a job says what it has, so a job that has nothing costs nothing. Stored objects that only these jobs used
--- are swept later.
+-- Trigger: deletes the errors, events, log lines, steps, dependencies, workflows and uses of stored objects of deleted
+-- jobs. The row of a job says what it has, so a job that has nothing costs nothing. Stored objects that only these jobs
+-- used are swept later.
 create or replace function treadle.drop_belongings() returns trigger
 language plpgsql
 set treadle.plan = nested_loops

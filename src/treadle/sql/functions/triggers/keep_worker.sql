@@ -1,9 +1,7 @@
--- Trigger: keeps the row of a worker with a lease while it has jobs.
---
--- Recovery needs it to know that the worker had a lease, and when it was last renewed.
+-- Trigger: keeps the row of a worker with a lease while it has jobs: recovery needs it to know that the worker had a
+-- lease, and when it was last renewed.
 create or replace function treadle.keep_worker() returns trigger
 language plpgsql
-set enable_seqscan = off
 as $$
 begin
     if exists (

@@ -1,5 +1,5 @@
--- After a lane was made dormant, or an active one deleted, by whatever statement: sessions that have seen it active look it up again
--- (see register_lanes.sql).
+-- Trigger: after a lane was made dormant, or an active one deleted, by whatever statement: sessions that have seen it
+-- active look it up again (see register_lanes.sql).
 --
 -- Runs with the rights of its owner: a role that may change lanes by hand need not know of it.
 create or replace function treadle.move_epoch() returns trigger
@@ -11,8 +11,6 @@ begin
     return null;
 end
 $$;
-
-comment on function treadle.move_epoch() is 'Trigger: tells sessions that a lane is no longer active.';
 
 -- After each row, not before: then the transaction has locked it, and a session that still sees the lane active also sees that
 -- somebody is changing it.

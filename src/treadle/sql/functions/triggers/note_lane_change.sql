@@ -1,5 +1,6 @@
--- At commit of a transaction that has made a lane active, paused or resumed one, or added or removed a limit: sessions that keep their lanes between
--- claims read them again (find_known_lanes). At commit, so that it is visible a moment later.
+-- Trigger: at commit of a transaction that has made a lane active, paused or resumed one, or added or removed a limit:
+-- sessions that keep their lanes between claims read them again (find_known_lanes). At commit, so that it is visible a
+-- moment later.
 --
 -- Runs with the rights of its owner: at commit, the current role may be any.
 create or replace function treadle.note_lane_change() returns trigger
@@ -12,10 +13,6 @@ begin
 end
 $$;
 
-comment on function treadle.note_lane_change() is 'Trigger: at commit, notes that a claim may have more lanes to search, or fewer.';
-
-drop trigger if exists note_active_lane on treadle.lanes;
-
 create constraint trigger note_active_lane
     after insert or update on treadle.lanes
     deferrable initially deferred
@@ -23,15 +20,11 @@ create constraint trigger note_active_lane
     when (new.dormant_xid is null)
     execute function treadle.note_lane_change();
 
-drop trigger if exists note_limit on treadle.limit_targets;
-
 create constraint trigger note_limit
     after insert or delete on treadle.limit_targets
     deferrable initially deferred
     for each row
     execute function treadle.note_lane_change();
-
-drop trigger if exists note_pause on treadle.pauses;
 
 create constraint trigger note_pause
     after insert or delete on treadle.pauses

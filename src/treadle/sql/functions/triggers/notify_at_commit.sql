@@ -1,8 +1,5 @@
--- Trigger: at commit, notifies an idle worker if one wants to be notified.
---
--- At commit of a transaction that called wake_workers(), which says why.
---
--- Runs with the rights of its owner: at commit, the current role may be any.
+-- Trigger: at commit of a transaction that called wake_workers(), which says why, notifies an idle worker if one wants
+-- to be notified. Runs with the rights of its owner: at commit, the current role may be any.
 create or replace function treadle.notify_at_commit() returns trigger
 language plpgsql
 security definer
@@ -12,8 +9,6 @@ begin
     return null;
 end
 $$;
-
-drop trigger if exists notify_at_commit on treadle.wake_requests;
 
 create constraint trigger notify_at_commit
     after insert on treadle.wake_requests

@@ -1,13 +1,11 @@
 -- Trigger: sets run_at of a job inserted without one, blocks a job behind an earlier one with its key, and sets
--- finished_at.
+-- finished_at. The partition must be valid: a tick or a claim that read another one would fail. (That of a lane is
+-- checked, too, but a session can pretend that the lane is listed.)
 --
--- The partition must be valid: a tick or a claim that read another one would fail. (That of a lane is checked, too, but
--- a session can pretend that the lane is listed.) Runs with the rights of its owner: a role that may only enqueue
--- cannot read other jobs.
+-- Runs with the rights of its owner: a role that may only enqueue cannot read other jobs.
 create or replace function treadle.prepare_job() returns trigger
 language plpgsql
 security definer
-set enable_seqscan = off
 as $$
 declare
     v_newest uuid;
@@ -48,7 +46,21 @@ begin
         and new.status = 'pending'
         and current_setting('transaction_isolation') <> 'serializable'
     then
-        v_newest := treadle.newest_of_key(new.key);
+        -- One look-up in idx_jobs_key per rank: see key_rank().
+        select newest.id
+        into v_newest
+        from generate_series(0, 2) as rank
+        cross join lateral (
+            select job.id
+            from treadle.jobs as job
+            where job.key = new.key
+              and job.status in ('pending', 'claimed', 'running')
+              and treadle.key_rank(job.status, job.holds) = rank
+            order by job.id desc
+            limit 1
+        ) as newest
+        order by newest.id desc
+        limit 1;
     end if;
 
     -- The order within the key is that of the ids, also if the clock was set back.

@@ -1,16 +1,15 @@
--- After jobs were inserted: makes sure that their lanes are listed, and that no job lies where no claim would find it.
+-- Trigger: after jobs were inserted, makes sure that their lanes are listed, and that no job lies where no claim would
+-- find it.
 --
--- A session remembers in settings which lanes it has seen active, and looks them up again when the epoch has moved: a sequence,
--- which whatever makes a lane dormant or deletes it moves before it commits (see move_epoch.sql). This transaction has its id before it
--- reads the epoch. So if the epoch has not moved, this transaction is one that saw the lane active: if the lane becomes dormant
--- before the job is committed, the tick examines it (see public/tick.sql). What is being changed is not remembered: the epoch may
--- have moved already.
+-- A session remembers in settings which lanes it has seen active, and looks them up again when the epoch has moved: a
+-- sequence, which whatever makes a lane dormant or deletes it moves before it commits (see move_epoch.sql). This
+-- transaction has its id before it reads the epoch. So if the epoch has not moved, this transaction is one that saw the
+-- lane active: if the lane becomes dormant before the job is committed, the tick examines it. What is being changed is
+-- not remembered: the epoch may have moved already. The settings can be forged, by a role that then delays only what it
+-- enqueues itself: the tick lists the lanes of such jobs, one after the other.
 --
--- The settings can be forged, by a role that then delays only what it enqueues itself: the tick lists the lanes of such jobs, one
--- after the other.
---
--- On an older snapshot (REPEATABLE READ, SERIALIZABLE) it reads no table: an older snapshot cannot know whether a lane that it
--- sees has become dormant, so the transaction adds its own row. In SERIALIZABLE every read could also conflict with what
+-- On an older snapshot (REPEATABLE READ, SERIALIZABLE) it reads no table: it cannot know whether a lane that it sees
+-- has become dormant, so the transaction adds its own row. In SERIALIZABLE every read could also conflict with what
 -- other enqueuers add: eight of them aborted each other in 37 % of their transactions.
 --
 -- Runs with the rights of its owner: a role that may only enqueue cannot read lanes or change run_at.
@@ -26,6 +25,7 @@ declare
     v_epoch constant text :=
         'treadle.lane_epoch'::regclass::oid || ' ' || coalesce(pg_sequence_last_value('treadle.lane_epoch'::regclass), 0) || ' ';
     v_arrived record;
+    v_lane treadle.lane;
     v_setting text;
     v_seen text;
     v_listed boolean;
@@ -41,7 +41,8 @@ begin
     loop
         v_oldest := least(v_oldest, v_arrived.oldest);
         v_bare := v_bare or v_arrived.partition = '';
-        v_seen := row(v_arrived.queue, v_arrived.job_type, v_arrived.priority, v_arrived.partition)::text;
+        v_lane := row(v_arrived.queue, v_arrived.job_type, v_arrived.priority, v_arrived.partition);
+        v_seen := v_lane::text;
         -- The name is put together so that it does not change with the schema.
         v_setting := 'treadle' || '.lane_' || (hashtext(v_seen) & 63);
         continue when current_setting(v_setting, true) = v_epoch || v_seen;
@@ -54,10 +55,7 @@ begin
                 array_agg(known.xmax) filter (where treadle.is_listed(known.dormant_xid, known.limit_name))
             into v_listed, v_steady, v_lockers
             from treadle.lanes as known
-            where known.job_type = v_arrived.job_type
-              and known.queue = v_arrived.queue
-              and known.priority = v_arrived.priority
-              and known.partition = v_arrived.partition;
+            where treadle.is_in_lane(known.queue, known.job_type, known.priority, known.partition, v_lane);
         end if;
 
         if v_listed is not true then
@@ -72,10 +70,7 @@ begin
             select bool_or(treadle.is_listed(known.dormant_xid, known.limit_name) and known.xmax <> all (v_lockers))
             into v_steady
             from treadle.lanes as known
-            where known.job_type = v_arrived.job_type
-              and known.queue = v_arrived.queue
-              and known.priority = v_arrived.priority
-              and known.partition = v_arrived.partition;
+            where treadle.is_in_lane(known.queue, known.job_type, known.priority, known.partition, v_lane);
         end if;
 
         if v_steady then
@@ -128,8 +123,6 @@ begin
     return null;
 end
 $$;
-
-comment on function treadle.register_lanes() is 'Trigger: lists the lanes of inserted jobs.';
 
 -- Not for an INSERT of enqueue() that has looked already. (The setting is written so that its name is the same in every schema.)
 create or replace trigger register_lanes
