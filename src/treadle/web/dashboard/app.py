@@ -6,7 +6,8 @@ from starlette.middleware import Middleware
 from treadle.app.treadle import Treadle
 from treadle.db.queries.overview import find_unhealthy_workers
 from treadle.web.dashboard import assets, metrics
-from treadle.web.dashboard.api import endpoints
+from treadle.web.dashboard.api import changes, reads
+from treadle.web.dashboard.api.endpoints import with_description
 from treadle.web.dashboard.errors import HANDLERS, ErrorShield
 from treadle.web.dashboard.health import HealthCheck
 from treadle.web.dashboard.pages import (
@@ -55,7 +56,7 @@ def routes(app: Treadle, secrets: RoleSecrets | None = None) -> list[RouteSpec]:
         *health.routes(check, readings),
         *metrics.routes(app),
         *forms.routes(app),
-        *endpoints.routes(app, check, searches),
+        *with_description([*reads.routes(app, check, searches), *changes.routes(app)]),
     ]
 
 

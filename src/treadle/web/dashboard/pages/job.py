@@ -123,7 +123,7 @@ def routes(app: Treadle) -> list[RouteSpec]:
             commands=job_commands(app.database.schema, details.job.id, role, context.url("")),
         )
 
-    return [RouteSpec("GET", "/jobs/{id}", job, Role.VIEWER, "A job")]
+    return [RouteSpec("GET", "/jobs/{id}", job, Role.VIEWER)]
 
 
 def _signal(job: JobRow) -> str | None:

@@ -62,4 +62,4 @@ def routes(app: Treadle, readings: Readings) -> list[RouteSpec]:
             },
         }
 
-    return [RouteSpec("GET", "/live/jobs/{id}", job, Role.VIEWER, "Live updates of a job")]
+    return [RouteSpec("GET", "/live/jobs/{id}", job, Role.VIEWER)]
