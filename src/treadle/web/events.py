@@ -18,8 +18,7 @@ from treadle.db.queries import events as event_queries
 from treadle.db.queries import snapshots as snapshot_queries
 from treadle.db.queries.jobs import job_id
 from treadle.watching.updates import job_updates
-from treadle.web.frames import end_frame, event_frame, progress_frame
-from treadle.web.stream import HEADERS, EventStream
+from treadle.web.stream import HEADERS, EventStream, end_frame, event_frame, progress_frame
 from treadle.words.errors import InvalidArgument, JobNotFound, TreadleError
 from treadle.words.masking import masked
 from treadle.words.own_log import log

@@ -25,7 +25,6 @@ from treadle.web.dashboard.pages import (
     workers,
     workflows,
 )
-from treadle.web.dashboard.pages.live import job_stream
 from treadle.web.dashboard.pages.live.readings import Readings
 from treadle.web.dashboard.pages.live.shared import SharedReads
 from treadle.web.dashboard.routes import RouteSpec, build_route
@@ -44,8 +43,7 @@ def routes(app: Treadle, secrets: RoleSecrets | None = None) -> list[RouteSpec]:
         *([] if secrets is None else login.routes(secrets)),
         *overview.routes(app, readings, shared, check),
         *jobs.routes(app, searches, readings),
-        *job.routes(app),
-        *job_stream.routes(app, readings),
+        *job.routes(app, readings),
         *error_groups.routes(app, readings),
         *schedules.routes(app, readings),
         *limits.routes(app, readings),

@@ -11,8 +11,7 @@ from treadle.web.dashboard.pages.live.readings import Reading, Readings, Unavail
 from treadle.web.dashboard.pages.rendering import fragment, page
 from treadle.web.dashboard.routes import Context, RouteSpec
 from treadle.web.dashboard.security.access import Role
-from treadle.web.frames import frame
-from treadle.web.stream import EventStream
+from treadle.web.stream import EventStream, frame
 
 Selection = TypeVar("Selection")
 Value = TypeVar("Value")
