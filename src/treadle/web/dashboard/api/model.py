@@ -3,21 +3,34 @@
 import ast
 import inspect
 import re
-import textwrap
-from collections.abc import Mapping
+import sys
 from functools import cache, reduce
 from itertools import pairwise
 from operator import or_
 from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, create_model
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from treadle.web.dashboard.api.responses import SHOWN, Shown
 
 
 class ResponseModel(BaseModel):
     model_config = ConfigDict(from_attributes=True, extra="forbid")
+    value: ClassVar[type]
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """With the docstrings, which are read from the source, so only when somebody asks."""
+        described = handler(schema)
+        found = handler.resolve_ref_schema(described)
+        texts = _docstrings(cls.value.__module__).get(cls.value.__name__, {})
+        for name, target in (("", found), *found["properties"].items()):
+            if name in texts:
+                target["description"] = texts[name]
+        return described
 
 
 @cache
@@ -27,13 +40,12 @@ def model_of(value: type) -> type[ResponseModel]:
     types = {**get_type_hints(value), **shown.types}
     for name in shown.properties:
         types[name] = get_type_hints(getattr(value, name).fget)["return"]
-    descriptions = _descriptions(value)
     fields: dict[str, Any] = {
-        name: (_in_json(type_), Field(description=descriptions.get(name)))
-        for name, type_ in types.items()
-        if name not in shown.without
+        name: (_in_json(type_), ...) for name, type_ in types.items() if name not in shown.without
     }
-    return create_model(shown.name, __base__=ResponseModel, __doc__=descriptions.get(""), **fields)
+    model = create_model(shown.name, __base__=ResponseModel, **fields)
+    model.value = value
+    return model
 
 
 def _in_json(type_: Any) -> Any:
@@ -47,10 +59,17 @@ def _in_json(type_: Any) -> Any:
     return reduce(or_, arguments) if origin in (Union, UnionType) else origin[arguments]
 
 
-def _descriptions(value: type) -> Mapping[str, str]:
-    """The docstrings of the fields and properties; by an empty name, that of the value."""
-    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(value))).body
-    assert isinstance(definition, ast.ClassDef)  # noqa: S101 - for the type checker
+@cache
+def _docstrings(module: str) -> dict[str, dict[str, str]]:
+    """By the names of classes and of their fields and properties; by an empty name, that of the class."""
+    try:
+        body = ast.parse(inspect.getsource(sys.modules[module])).body
+    except OSError:  # the sources are not installed
+        return {}
+    return {each.name: _docstrings_of(each) for each in body if isinstance(each, ast.ClassDef)}
+
+
+def _docstrings_of(definition: ast.ClassDef) -> dict[str, str]:
     found = {"": ast.get_docstring(definition)}
     for each, following in pairwise([*definition.body, ast.Pass()]):
         match each, following:
