@@ -4,19 +4,15 @@ from typing import Any
 
 from treadle.web.dashboard.health import HealthCheck, HealthReport
 from treadle.web.dashboard.pages.live.readings import Readings
-from treadle.web.dashboard.pages.live.regions import LivePage
+from treadle.web.dashboard.pages.live.regions import LivePage, everything
 from treadle.web.dashboard.pages.remedies import of_finding
-from treadle.web.dashboard.routes import Context, RouteSpec
+from treadle.web.dashboard.routes import RouteSpec
 
 # Pages are told that the database does not answer after 2 s. An examination may take longer.
 PATIENCE = 1.9
 
 
 PAGE = LivePage("/health", "health.html", {"health": "parts/health.html"}, takes_turns=False)
-
-
-async def select(context: Context) -> None:
-    """All findings."""
 
 
 def template_values(report: HealthReport, selection: None) -> dict[str, Any]:
@@ -32,4 +28,4 @@ def template_values(report: HealthReport, selection: None) -> dict[str, Any]:
 
 
 def routes(check: HealthCheck, readings: Readings) -> list[RouteSpec]:
-    return PAGE.routes(readings, select, lambda _: lambda: check.report(PATIENCE), template_values)
+    return PAGE.routes(readings, everything, lambda _: lambda: check.report(PATIENCE), template_values)

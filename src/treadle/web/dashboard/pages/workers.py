@@ -10,7 +10,7 @@ from treadle.app.treadle import Treadle
 from treadle.db.queries import operations as operation_queries
 from treadle.web.dashboard.pages.forms import redirect_back
 from treadle.web.dashboard.pages.live.readings import Readings
-from treadle.web.dashboard.pages.live.regions import LivePage
+from treadle.web.dashboard.pages.live.regions import LivePage, everything
 from treadle.web.dashboard.pages.rendering import page
 from treadle.web.dashboard.routes import Context, RouteSpec
 from treadle.web.dashboard.security.access import Role
@@ -25,10 +25,6 @@ MAX_LOST = 50
 
 
 LIST = LivePage("/workers", "workers.html", {"worker-list": "parts/worker_list.html"})
-
-
-async def select(context: Context) -> None:
-    """All of them."""
 
 
 def template_values(workers: list[WorkerRow], selection: None = None) -> dict[str, Any]:
@@ -67,7 +63,7 @@ def routes(app: Treadle, readings: Readings) -> list[RouteSpec]:
         return redirect_back(context, "/workers", **{"done" if done else "unfit": "concurrency"})
 
     return [
-        *LIST.routes(readings, select, lambda _: app.workers.alist, template_values),
+        *LIST.routes(readings, everything, lambda _: app.workers.alist, template_values),
         RouteSpec("GET", "/workers/concurrency", concurrency_form, Role.OPERATOR),
         RouteSpec("POST", "/workers/concurrency", change_concurrency, Role.OPERATOR),
     ]

@@ -70,6 +70,10 @@ class LivePage(NamedTuple):
         ]
 
 
+async def everything(context: Context) -> None:
+    """The selection of a page that always shows the same."""
+
+
 def rendered(mount_path: str, role: Role, regions: Mapping[str, str], values: dict[str, Any]) -> Regions:
     html = {name: fragment(mount_path, role, template, **values) for name, template in regions.items()}
     return Regions(values["at"], html, values.get("title"))
