@@ -15,7 +15,7 @@ from treadle import InvalidArgument, Job, JobNotFound, JobQueue, RecordedEvent, 
 from treadle.db.queries import events as event_queries
 from treadle.db.query import Query
 from treadle.db.script import Request, iterate
-from treadle.watching import streams, watch
+from treadle.watching import updates, watch
 from treadle.words.job import Claim
 from treadle.words.record import OutgoingEvent
 from treadle.worker.worker import Worker
@@ -181,7 +181,7 @@ def test_an_event_between_the_last_read_and_the_end_is_not_missed(app: Treadle, 
                 queue.complete(job)
         return app.database.run(query)
 
-    script = streams._job_events(job_id, event_queries.Position(), True)
+    script = updates._job_events(job_id, event_queries.Position(), True)
     names = [event.name for event in iterate(script, run_query)]
     assert names[-2:] == ["last", "completed"]
 

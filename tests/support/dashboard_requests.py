@@ -35,7 +35,9 @@ def protected_routes(asgi: ASGIApp) -> list[RouteSpec]:
         assert served.methods == {protected.route.method}
         assert served.path == protected.route.path
         assert isinstance(protected.route.role, Role)
-        assert protected.route.summary
+        assert bool(protected.route.summary) == (protected.route.response_model is not None), (
+            "summaries are for the API"
+        )
         found.append(protected.route)
     return found
 

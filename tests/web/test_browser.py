@@ -14,7 +14,7 @@ from tests.support.graphs import fan, insert_workflow
 from tests.support.web import Server
 from treadle import JobQueue, JobRow, Retries, Status
 from treadle.web.dashboard import health
-from treadle.web.dashboard.pages.live import graphs
+from treadle.web.dashboard.pages.live import details
 
 THEMES: list[Theme] = ["light", "dark"]
 
@@ -368,7 +368,7 @@ def test_times_are_relative_to_now(visit: Visit, queue: JobQueue) -> None:
 def test_the_graph_of_a_workflow_is_updated_live(
     visit: Visit, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(graphs, "GRAPH_SECONDS", 0.2)
+    monkeypatch.setattr(details, "GRAPH_SECONDS", 0.2)
     workflow, ids = insert_workflow(connection, fan(7), status="running")
     connection.execute("update jobs set started_at = now() - interval '90 seconds' where id = any(%s)", [ids])
     page = visit.live(f"/jobs/{workflow}")

@@ -13,7 +13,7 @@ from psycopg import Connection
 from tests.support.browser import Visit
 from tests.support.workers import count, until
 from treadle import JobQueue
-from treadle.web.dashboard.pages.live import reasons
+from treadle.web.dashboard.pages.live import details
 
 # Of the layout shifts, those that a click or a key causes do not count.
 OBSERVE = """() => {
@@ -88,7 +88,7 @@ def test_nothing_moves_on_open_pages_under_load(
 def test_the_reason_of_a_waiting_job_is_refreshed(
     visit: Visit, queue: JobQueue, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reasons, "REASON_SECONDS", 0.2)
+    monkeypatch.setattr(details, "REASON_SECONDS", 0.2)
     job = queue.enqueue("films")
     page = visit.live(f"/jobs/{job}")
     expect(page.locator("#why")).to_contain_text("There is no live worker")

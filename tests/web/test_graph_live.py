@@ -10,7 +10,7 @@ from psycopg import Connection
 
 from tests.support.graphs import CountedGraphs, fan, insert_workflow
 from treadle import Treadle
-from treadle.web.dashboard.pages.live import graphs, jobs
+from treadle.web.dashboard.pages.live import details, jobs
 from treadle.web.dashboard.pages.live.jobs import JobPage, JobUpdate, LiveJobs
 from treadle.web.dashboard.pages.live.readings import Readings
 from treadle.words.graph import Graph
@@ -18,7 +18,7 @@ from treadle.words.graph import Graph
 
 def follow(app: Treadle, monkeypatch: pytest.MonkeyPatch, body: Callable[[LiveJobs], Any]) -> None:
     monkeypatch.setattr(jobs, "JOB_SECONDS", 0.02)
-    monkeypatch.setattr(graphs, "GRAPH_SECONDS", 0.04)
+    monkeypatch.setattr(details, "GRAPH_SECONDS", 0.04)
 
     async def both() -> None:
         try:
@@ -81,7 +81,7 @@ def test_many_pages_of_one_workflow_cost_as_much_as_one(
 def test_a_large_graph_is_read_less_often(
     app: Treadle, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(graphs, "JOBS_PER_SECOND", 0.001)
+    monkeypatch.setattr(details, "JOBS_PER_SECOND", 0.001)
     workflow, _ = insert_workflow(connection, fan(3), status="running")
     counted = CountedGraphs(app)
 

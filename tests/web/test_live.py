@@ -15,7 +15,7 @@ from psycopg import Connection
 from tests.support.web import Server, first, messages, take
 from treadle import JobQueue, Treadle
 from treadle.db.query import Query
-from treadle.web.dashboard.pages.live import jobs, readings
+from treadle.web.dashboard.pages.live import details, jobs, readings
 from treadle.web.dashboard.pages.live.jobs import Deleted, JobPage, JobUpdate, LiveJobs
 from treadle.web.dashboard.pages.live.readings import MAX_UNREAD, Readings, Unavailable
 from treadle.words.errors import TooSlow
@@ -42,6 +42,8 @@ def counted(app: Treadle, monkeypatch: pytest.MonkeyPatch) -> Counted:
     monkeypatch.setattr(jobs, "JOB_SECONDS", 0.05)
     monkeypatch.setattr(readings, "SECONDS", 0.05)
     monkeypatch.setattr(readings, "RETRY_SECONDS", 0.05)
+    # On a busy machine, the reasons of jobs would be read meanwhile.
+    monkeypatch.setattr(details, "REASON_SECONDS", 3600.0)
     return Counted(app)
 
 

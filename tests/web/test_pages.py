@@ -268,8 +268,8 @@ def test_health_is_cached(operator: Browser, monkeypatch: pytest.MonkeyPatch) ->
     examined = []
 
     async def examining(database: Database) -> list[Finding]:
-        examined.append(await aexamine(database))
-        return examined[-1]
+        examined.append(database)
+        return await aexamine(database)
 
     monkeypatch.setattr(health_module, "aexamine", examining)
     for _ in range(3):

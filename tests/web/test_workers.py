@@ -12,7 +12,8 @@ from treadle.cli.stats import worker_row
 from treadle.cli.top.header import second_line
 from treadle.operations.metrics import exposition, metrics
 from treadle.operations.overview import overview
-from treadle.web.dashboard.pages.workers import render_regions
+from treadle.web.dashboard.pages.live.regions import rendered
+from treadle.web.dashboard.pages.workers import LIST, template_values
 from treadle.web.dashboard.security.access import Role
 
 
@@ -169,6 +170,6 @@ def test_the_page_is_updated_live(viewer: Browser, app: Treadle, connection: Con
     assert 'data-live="/live/workers"' in viewer.get("/workers").text
     connection.execute("select report_stuck('w1', 'stopped', 4)")
     found = app.workers()
-    regions = render_regions("", Role.VIEWER, found)
+    regions = rendered("", Role.VIEWER, LIST.regions, template_values(found))
     assert regions.at == found[0].at
     assert "its process was stopped" in regions.html["worker-list"]

@@ -15,7 +15,8 @@ from treadle.db.queries import logs as log_queries
 from treadle.db.queries import worker as worker_queries
 from treadle.jobs.backend import Backend
 from treadle.jobs.outputs import Output
-from treadle.watching.streams import Stream, job_events
+from treadle.watching.streams import Stream
+from treadle.watching.updates import job_events
 from treadle.why.explain import awhy, why
 from treadle.why.reason import Reason
 from treadle.words.duration import Duration, duration

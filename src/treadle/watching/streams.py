@@ -15,14 +15,12 @@ from uuid import UUID
 
 from treadle.db.database import Database, DatabaseError
 from treadle.db.queries import events as event_queries
-from treadle.db.queries import snapshots as snapshot_queries
 from treadle.db.query import Query
 from treadle.db.reconnecting import REFUSED, reconnect_delay
 from treadle.db.script import Request, aiterate, iterate
 from treadle.watching.watch import ANY, Watch
-from treadle.words.errors import DatabaseUnreachable, JobNotFound
+from treadle.words.errors import DatabaseUnreachable
 from treadle.words.record import RecordedEvent
-from treadle.words.status import FINISHED
 
 BATCH = 1000
 # On a caller's connection there are no notifications.
@@ -190,15 +188,6 @@ class _Runner:
                 return result
 
 
-def job_events(
-    database: Database, watch: Watch, job_id: UUID, after: int | str | None = None, follow: bool = True
-) -> Stream[RecordedEvent]:
-    """The events and transitions of a job after a position; with `follow` also those to come, until it has finished."""
-    position = event_queries.Position.read(after)
-    # Without a time limit: the watch also polls, so that a lost notification costs 0.5 s.
-    return Stream(database, watch, lambda: _job_events(job_id, position, follow), [job_id], None)
-
-
 def all_events(
     database: Database,
     watch: Watch,
@@ -210,30 +199,6 @@ def all_events(
     """The events of all jobs, optionally of some job types and names, after a cursor."""
     cursor = event_queries.Cursor.read(after)
     return Stream(database, watch, lambda: _all_events(types, names, cursor, follow), [ANY], ALL_EVENTS_SECONDS)
-
-
-def _job_events(job_id: UUID, position: event_queries.Position, follow: bool) -> Script[RecordedEvent]:
-    states = snapshot_queries.get_job_states([job_id])
-    if not (yield states):
-        raise JobNotFound(job_id)
-    finished = False
-    while True:
-        # Listen before the query, or what comes in between would be missed.
-        if follow:
-            yield Listen()
-        batch: list[RecordedEvent] = yield event_queries.find_job_events(job_id, position, BATCH)
-        for event in batch:
-            position = event_queries.Position.read(event.cursor)
-            yield event
-        if batch:
-            continue
-        if finished or not follow:
-            return
-        state = (yield states).get(job_id)
-        # Its last events were written before it finished, but maybe after the query above: query once more.
-        finished = state is None or state.status in FINISHED
-        if not finished:
-            yield Wait()
 
 
 def _all_events(

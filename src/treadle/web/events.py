@@ -20,8 +20,7 @@ from treadle.db.queries.jobs import job_id
 from treadle.text.log import log
 from treadle.text.masking import masked
 from treadle.watching.updates import job_updates
-from treadle.web.frames import end_frame, event_frame, progress_frame
-from treadle.web.stream import HEADERS, EventStream
+from treadle.web.stream import HEADERS, EventStream, end_frame, event_frame, progress_frame
 from treadle.words.errors import InvalidArgument, JobNotFound, TreadleError
 from treadle.words.record import RecordedEvent
 

@@ -11,6 +11,8 @@ class Other(NamedTuple):
 
 
 class Reason(NamedTuple):
+    """Why a job is not running, or a schedule does not run."""
+
     name: str
     """Stable: due_later, paused, … (see docs/why.md)."""
     sentence: str
@@ -21,6 +23,7 @@ class Reason(NamedTuple):
     data: dict[str, Any]
     """The values in the sentence; which keys there are depends on the name."""
     also: tuple[Other, ...] = ()
+    """Causes that remain when this one is removed."""
 
     def __str__(self) -> str:
         return self.sentence

@@ -90,7 +90,12 @@ class AuditEntry(NamedTuple):
     details: Json
     """The values before the change, and the requested ones."""
     act: UUID | None = None
-    """What it is a part of: a change of several jobs is one act."""
+    """The act that it belongs to: a change of several jobs is one act."""
+
+
+class ActJob(NamedTuple):
+    id: UUID
+    job_type: str
 
 
 class Act(NamedTuple):
@@ -98,13 +103,14 @@ class Act(NamedTuple):
 
     first: AuditEntry
     jobs: int
-    """How many it changed; counted up to ACT_LIMIT + 1. 0: it was no change of jobs."""
-    examples: list[tuple[UUID, str]]
-    """The first of them, with their types."""
+    """How many it changed; 10,001 stands for more than 10,000. 0: it was no change of jobs."""
+    examples: list[ActJob]
+    """The first 20 of them."""
 
 
 class ActList(NamedTuple):
     acts: list[Act]
+    """The newest first."""
     next: int | None
     """Where the list continues; None: there are no more."""
     examined: int

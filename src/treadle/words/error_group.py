@@ -17,17 +17,20 @@ class Mute(NamedTuple):
     by: str | None
     reason: str | None
     until: datetime | None
+    """None: until it is unmuted, or a new version fails."""
     until_new_version: bool
     """It ends when a version of the application fails that was not known when the group was muted."""
 
 
 class ErrorGroup(NamedTuple):
+    """Failed attempts with the same job type, exception and message, apart from what differs each time."""
+
     id: int
     job_type: str
     exception: str
     """The class of the exception; empty if the handler raised none, as when it timed out or its process died."""
     message: str
-    """With placeholders such as <number> for what differs from one failure to the next."""
+    """With placeholders such as `<number>` for what differs from one failure to the next."""
     failures: int
     """Failed attempts, including those that were retried."""
     first_seen: datetime

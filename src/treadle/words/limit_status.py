@@ -23,10 +23,10 @@ class LimitStatus(NamedTuple):
     job_types: list[str]
     queues: list[str]
     kind: LimitKind
-    """concurrency: how many run at once; rate: how many start per period; pending: how many may wait. Not limits:
-    fairness (the values of `per` take turns, or without `per`, the job types) and aging."""
+    """`concurrency`: how many run at once; `rate`: how many start per period; `pending`: how many may wait. Not limits:
+    `fairness` (the values of `per` take turns, or without `per`, the job types) and `aging`."""
     when_full: str | None
-    """Of the kind pending: refuse new jobs, or drop the oldest."""
+    """Of the kind `pending`: `refuse` new jobs, or `drop` the oldest."""
     amount: int | None
     """How many; None: not limited; 0: none. Of fairness: the weight of the key, None: 1. Of aging: how many of
     a hundred claims."""

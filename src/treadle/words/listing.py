@@ -52,6 +52,7 @@ class JobSummary(NamedTuple):
     worker_id: str | None
     key: str | None
     held: bool
+    """Blocked by an earlier job with the same key, or by jobs that it waits for."""
     created_at: datetime
     run_at: datetime
     started_at: datetime | None

@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 from treadle.words.changes import Pause
 from treadle.words.snapshot import JobSnapshot
 from treadle.words.status import Status
 from treadle.words.stuck import StoppedChild, Stuck
+
+WorkerState: TypeAlias = Literal["alive", "asleep", "stuck", "silent", "lost"]
 
 
 class Backlog(NamedTuple):
@@ -41,9 +43,11 @@ class WorkerRow(NamedTuple):
     queues: list[str] | None
     """None: all."""
     concurrency: int | None
-    """How many jobs it runs at once: what an operator has set, or else what it was started with."""
+    """How many jobs it runs at once: what an operator has set, or else what it was started with. 0: it claims nothing;
+    None: unknown."""
     started_at: datetime
     seen_at: datetime
+    """The last heartbeat."""
     alive: bool
     """Its lease is valid. It may be stuck or asleep."""
     lost_at: datetime | None
@@ -52,9 +56,9 @@ class WorkerRow(NamedTuple):
     """How many jobs it has claimed or is running."""
     initial_concurrency: int | None = None
     """What it was started with."""
-    state: str = "alive"
-    """`alive`; `asleep`: it has no jobs, and sends no heartbeats until there are some; `stuck`: its lease is renewed,
-    but its event loop does not run; `silent`: its lease was not renewed in time; `lost`: it was declared lost."""
+    state: WorkerState = "alive"
+    """`asleep`: it has no jobs, and sends no heartbeats until there are some; `stuck`: its lease is renewed, but its
+    event loop does not run; `silent`: its lease was not renewed in time; `lost`: it was declared lost."""
     running: int = 0
     """How many of the jobs take up its slots."""
     prefetched: int = 0
@@ -95,9 +99,10 @@ class Span(NamedTuple):
     """Seconds from due to claimed, on average; None: none has completed."""
     waited_most: float | None
     ran: float | None
+    """Seconds that they ran, on average."""
     ran_most: float | None
     waited_p50: float | None = None
-    """A percentile, from a histogram: see words/percentiles.py. None: none has completed."""
+    """Percentiles are exact to the bucket of a histogram, and interpolated in it. None: none has completed."""
     waited_p95: float | None = None
     waited_p99: float | None = None
     ran_p50: float | None = None
@@ -108,6 +113,7 @@ class Span(NamedTuple):
 class Total(NamedTuple):
     jobs: int
     exact: bool
+    """False: an estimate."""
     counted_at: datetime | None = None
     """If it is not exact: when a worker counted them; None: nobody has, and there are at least so many."""
 

@@ -21,8 +21,8 @@ class Occurrence(NamedTuple):
     job_id: UUID | None
     """None: no job was enqueued."""
     outcome: str
-    """The status of its job; deleted: the job no longer exists; skipped: the job before had not finished; missed: no
-    worker could enqueue it in time."""
+    """The status of its job; `deleted`: the job no longer exists; `skipped`: the job before had not finished;
+    `missed`: no worker could enqueue it in time."""
 
 
 class ScheduleStatus(NamedTuple):
@@ -36,7 +36,7 @@ class ScheduleStatus(NamedTuple):
     in_code: bool
     """Declared in code; otherwise added at run time."""
     state: State
-    """ended: it has no further times; retired: no worker declares it any longer."""
+    """`ended`: it has no further times; `retired`: no worker declares it any longer; `error`: see `error`."""
     next_at: datetime | None
     """None: it has no further times, it is not active, or no worker has computed the next time yet."""
     last_at: datetime | None
@@ -48,6 +48,7 @@ class ScheduleStatus(NamedTuple):
     error: str | None
     """Why the last try to compute or enqueue failed."""
     retry_at: datetime | None
+    """When a worker tries again after the error."""
     history: list[Occurrence]
     """The latest, oldest first."""
 

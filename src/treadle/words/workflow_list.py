@@ -11,7 +11,7 @@ WORKFLOW_STATES: tuple[WorkflowState, ...] = get_args(WorkflowState)
 class WorkflowRow(NamedTuple):
     id: UUID
     name: str | None
-    """A part of its payload."""
+    """A part of its payload. None also for those who may not see payloads."""
     state: WorkflowState
     """waiting: none of its jobs has begun."""
     is_open: bool
@@ -22,6 +22,7 @@ class WorkflowRow(NamedTuple):
     failed: int
     cancelled: int
     progress: int
+    """In percent."""
     created_at: datetime
     finished_at: datetime | None
     queue: str

@@ -32,7 +32,7 @@ def second_line(overview: Overview, width: int) -> Text:
     at, totals = overview.at, overview.totals
     failed = sum(each.failed for each in overview.spans if each.at > at - timedelta(hours=1))
     alive = sum(each.alive for each in overview.workers)
-    states = Counter(each.state for each in overview.workers)
+    states: Counter[str] = Counter(each.state for each in overview.workers)
     workers = Text.assemble("workers ", (str(alive), "bold" if alive else "bold red"))
     for state, text, style in (
         ("asleep", "asleep", ""),

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from treadle.db.query import Query, Rows, call, statement
 from treadle.text.exceptions import clean_error
-from treadle.words.changes import Act, Action, ActList, AuditEntry, AuditFilter, ChangeResult, Pause
+from treadle.words.changes import Act, Action, ActJob, ActList, AuditEntry, AuditFilter, ChangeResult, Pause
 from treadle.words.errors import InvalidArgument, UnknownWorker, shown
 from treadle.words.naming import MOST_CONCURRENCY, int_within, text_within
 from treadle.words.payload import decode
@@ -124,9 +124,9 @@ def _entry(row: Sequence[Any]) -> AuditEntry:
     return AuditEntry._make((*row[:8], decode(row[8]), row[9]))
 
 
-def _example(text: str) -> tuple[UUID, str]:
+def _example(text: str) -> ActJob:
     job, _, job_type = text.partition(" ")
-    return UUID(job), job_type
+    return ActJob(UUID(job), job_type)
 
 
 def count_minutes(limit: int, lag: timedelta | None = None) -> Query[int]:

@@ -7,7 +7,7 @@ from treadle.db.queries.throughput import Chart as Chart
 from treadle.db.queries.throughput import get_throughput as get_throughput
 from treadle.db.queries.throughput import moments
 from treadle.db.query import Query, Rows, call, statement
-from treadle.words.overview import Total, WorkerRow
+from treadle.words.overview import Total, WorkerRow, WorkerState
 from treadle.words.status import Status
 from treadle.words.stuck import StoppedChild, Stuck
 
@@ -42,6 +42,8 @@ class Depth(NamedTuple):
 
 
 class Names(NamedTuple):
+    """In alphabetical order; at most 200 of each kind."""
+
     types: list[str]
     queues: list[str]
     workers: list[str]
@@ -96,7 +98,7 @@ def _worker(row: tuple[Any, ...]) -> WorkerRow:
         slots = worker.concurrency + beside
         # A worker starts what it claims while it has free slots, and reports only jobs that run for a while.
         running = max(reported, min(worker.holds - in_children, worker.concurrency) + min(in_children, beside))
-    state = (
+    state: WorkerState = (
         "lost"
         if worker.lost_at
         else "silent"

@@ -6,7 +6,8 @@ from starlette.middleware import Middleware
 from treadle.app.treadle import Treadle
 from treadle.db.queries.overview import find_unhealthy_workers
 from treadle.web.dashboard import assets, metrics
-from treadle.web.dashboard.api import endpoints
+from treadle.web.dashboard.api import changes, reads
+from treadle.web.dashboard.api.endpoints import with_description
 from treadle.web.dashboard.errors import HANDLERS, ErrorShield
 from treadle.web.dashboard.health import HealthCheck
 from treadle.web.dashboard.pages import (
@@ -24,7 +25,6 @@ from treadle.web.dashboard.pages import (
     workers,
     workflows,
 )
-from treadle.web.dashboard.pages.live import job_stream
 from treadle.web.dashboard.pages.live.readings import Readings
 from treadle.web.dashboard.pages.live.shared import SharedReads
 from treadle.web.dashboard.routes import RouteSpec, build_route
@@ -43,8 +43,7 @@ def routes(app: Treadle, secrets: RoleSecrets | None = None) -> list[RouteSpec]:
         *([] if secrets is None else login.routes(secrets)),
         *overview.routes(app, readings, shared, check),
         *jobs.routes(app, searches, readings),
-        *job.routes(app),
-        *job_stream.routes(app, readings),
+        *job.routes(app, readings),
         *error_groups.routes(app, readings),
         *schedules.routes(app, readings),
         *limits.routes(app, readings),
@@ -55,7 +54,7 @@ def routes(app: Treadle, secrets: RoleSecrets | None = None) -> list[RouteSpec]:
         *health.routes(check, readings),
         *metrics.routes(app),
         *forms.routes(app),
-        *endpoints.routes(app, check, searches),
+        *with_description([*reads.routes(app, check, searches), *changes.routes(app)]),
     ]
 
 

@@ -19,7 +19,7 @@ _STYLES = (
 
 
 def routes() -> list[RouteSpec]:
-    return [RouteSpec("GET", "/assets/{name}", asset, Role.NOBODY, "Style sheet, script, icon")]
+    return [RouteSpec("GET", "/assets/{name}", asset, Role.NOBODY)]
 
 
 async def asset(context: Context) -> Response:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from treadle.app.treadle import Treadle
-from treadle.doctor import Finding
+from treadle.doctor import Finding, Severity, worst
 from treadle.doctor.examine import aexamine, afind_signs
 from treadle.web.dashboard.redaction import redact_finding
 
@@ -24,7 +24,14 @@ LONGEST_SECONDS = 30.0
 
 class HealthReport(NamedTuple):
     findings: list[Finding]
+    """Worst first."""
     examined_at: datetime
+    """At most 20 seconds ago."""
+
+    @property
+    def level(self) -> Severity:
+        """The level of the worst finding."""
+        return worst(self.findings)
 
 
 class HealthCheck:

@@ -17,4 +17,4 @@ def routes(app: Treadle) -> list[RouteSpec]:
     async def metrics(context: Context) -> Response:
         return Response(await shown.text(), headers={"content-type": shown.content_type})
 
-    return [RouteSpec("GET", "/metrics", metrics, Role.VIEWER, "Metrics for Prometheus", seconds=SCRAPE_SECONDS)]
+    return [RouteSpec("GET", "/metrics", metrics, Role.VIEWER, seconds=SCRAPE_SECONDS)]

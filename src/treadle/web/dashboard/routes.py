@@ -47,6 +47,7 @@ class RouteSpec(NamedTuple):
     role: Role
     """NOBODY: the route is public."""
     summary: str = ""
+    """Of the API."""
     response_model: Any = None
     """Of the API: the JSON response, as a pydantic model."""
     body_model: type[BaseModel] | None = None

@@ -9,11 +9,13 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
-from treadle.web.dashboard.api.response_models import Error
+from treadle.web.dashboard.api import responses
+from treadle.web.dashboard.api.model import model_of
 from treadle.web.dashboard.routes import RouteSpec
 from treadle.web.dashboard.security.access import Role
 
 _REFS = "#/components/schemas/{model}"
+_ERROR = model_of(responses.Error)
 _ERRORS = {
     "400": "The parameters or the request body are invalid",
     "401": "The token or session is missing or not valid",
@@ -28,7 +30,7 @@ _ERRORS = {
 
 
 def describe(routes: Sequence[RouteSpec], mount_path: str) -> dict[str, Any]:
-    models: list[tuple[type[BaseModel], JsonSchemaMode]] = [(Error, "serialization")]
+    models: list[tuple[type[BaseModel], JsonSchemaMode]] = [(_ERROR, "serialization")]
     for route in routes:
         models.append((route.response_model, "serialization"))
         models.extend((each, "validation") for each in (route.body_model, route.query_model) if each is not None)
@@ -83,7 +85,9 @@ def _operation(route: RouteSpec, schemas: dict[str, Any]) -> dict[str, Any]:
         ],
         "responses": {
             "200": {"description": "Success", "content": _json(route.response_model)},
-            **{status: {"description": description, "content": _json(Error)} for status, description in errors.items()},
+            **{
+                status: {"description": description, "content": _json(_ERROR)} for status, description in errors.items()
+            },
         },
     }
     if route.body_model is not None:

@@ -10,8 +10,8 @@ from treadle.db.queries import operations as operation_queries
 from treadle.text.masking import masked
 from treadle.web.dashboard.filters import read_audit_filter
 from treadle.web.dashboard.pages.live.readings import Readings
-from treadle.web.dashboard.pages.live.regions import Regions, stream_regions
-from treadle.web.dashboard.pages.rendering import fragment, page
+from treadle.web.dashboard.pages.live.regions import Regions, rendered, stream_regions
+from treadle.web.dashboard.pages.rendering import page
 from treadle.web.dashboard.routes import Context, RouteSpec
 from treadle.web.dashboard.security.access import Role
 from treadle.words.changes import ACT_LIMIT, AUDIT_ACTIONS, ActList
@@ -47,7 +47,7 @@ def routes(app: Treadle, readings: Readings) -> list[RouteSpec]:
             return await readings.recent(key, lambda: app.database.aread(query), KEPT_SECONDS)
 
         def render(mount_path: str, role: Role, found: ActList) -> Regions:
-            return Regions(None, {"audit": fragment(mount_path, role, "parts/audit.html", **_values(fields, found))})
+            return rendered(mount_path, role, {"audit": "parts/audit.html"}, _values(fields, found))
 
         return stream_regions(context, readings.follow(("audit", *fields.values()), read), render)
 
@@ -57,8 +57,8 @@ def routes(app: Treadle, readings: Readings) -> list[RouteSpec]:
         return page(context, "act.html", act=act, entries=found[:JOBS], more=len(found) > JOBS, before=before)
 
     return [
-        RouteSpec("GET", "/audit", audit, Role.VIEWER, "Audit log"),
-        RouteSpec("GET", "/live/audit", live, Role.VIEWER, "Live updates of the audit log"),
+        RouteSpec("GET", "/audit", audit, Role.VIEWER),
+        RouteSpec("GET", "/live/audit", live, Role.VIEWER),
     ]
 
 
@@ -67,7 +67,7 @@ def _fields(context: Context) -> dict[str, str | None]:
 
 
 def _values(fields: dict[str, str | None], found: ActList, before: int | None = None) -> dict[str, Any]:
-    return {"found": masked(found), "before": before, "filter": fields, "act_limit": ACT_LIMIT}
+    return {"at": None, "found": masked(found), "before": before, "filter": fields, "act_limit": ACT_LIMIT}
 
 
 def _before(context: Context) -> int | None:

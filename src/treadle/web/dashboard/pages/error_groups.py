@@ -5,22 +5,20 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import Response
 
 from treadle.app.treadle import Treadle
 from treadle.db.queries import error_groups as group_queries
 from treadle.db.queries.error_groups import GroupFilter
-from treadle.operations.error_groups import STATUSES, acount_jobs, aget_details
+from treadle.operations.error_groups import STATUSES, achange_chunk, acount_jobs, aget_details
 from treadle.text.masking import masked
-from treadle.web.dashboard import error_actions
-from treadle.web.dashboard.api.error_operations import group_id
-from treadle.web.dashboard.pages.forms import act_of
+from treadle.web.dashboard.actions import Chunk, group_id
+from treadle.web.dashboard.pages.forms import act_of, answer_chunk, form_routes, redirect_back
 from treadle.web.dashboard.pages.live.readings import Readings
-from treadle.web.dashboard.pages.live.regions import Regions, stream_regions
-from treadle.web.dashboard.pages.rendering import fragment, page
-from treadle.web.dashboard.routes import Context, Endpoint, RouteSpec
+from treadle.web.dashboard.pages.live.regions import LivePage
+from treadle.web.dashboard.pages.rendering import page
+from treadle.web.dashboard.routes import Context, RouteSpec
 from treadle.web.dashboard.security.access import Role
-from treadle.web.dashboard.urls import with_result
 from treadle.words.changes import Action
 from treadle.words.error_group import ErrorGroups, GroupDetails
 from treadle.words.errors import InvalidArgument, shown
@@ -29,6 +27,13 @@ GROUPS = 100
 # Less often than other pages: workers count the groups every 10 seconds.
 LIVE_SECONDS = 4.0
 ORDERS = {"failures": "Most frequent", "last_seen": "Latest", "first_seen": "New"}
+LIST = LivePage("/errors", "errors.html", {"errors": "parts/errors.html"}, LIVE_SECONDS)
+GROUP = LivePage(
+    "/errors/{id}",
+    "error_group.html",
+    {"group-state": "parts/error_group.html", "group-jobs": "parts/error_group_jobs.html"},
+    LIVE_SECONDS,
+)
 # Of the drawing of a trend, in its own units.
 WIDTH, HEIGHT = 4, 24
 _MUTES = {
@@ -58,130 +63,86 @@ def bars(trend: Sequence[int]) -> list[Bar]:
     ]
 
 
-def filter_of(context: Context) -> GroupFilter:
-    given = context.field("order") or "failures"
-    return GroupFilter(context.field("type"), context.field("queue"), False, given)
+async def filter_of(context: Context) -> GroupFilter:
+    return GroupFilter(context.field("type"), context.field("queue"), False, context.field("order") or "failures")
+
+
+async def one_of(context: Context) -> int:
+    return group_id(context)
 
 
 def routes(app: Treadle, readings: Readings) -> list[RouteSpec]:
-    def reader(chosen: GroupFilter) -> Callable[[], Awaitable[Lists]]:
-        """Raises InvalidArgument at once if the filter is invalid."""
+    aread, arun = app.database.aread, app.database.arun
+
+    def list_reader(chosen: GroupFilter) -> Callable[[], Awaitable[Lists]]:
         find_active, find_muted = (
             group_queries.find_groups(chosen._replace(muted=muted), GROUPS) for muted in (False, True)
         )
 
         async def read() -> Lists:
-            active = await app.database.aread(find_active)
+            active = await aread(find_active)
             if not active.muted:
                 return Lists(active, None)
-            muted = await app.database.aread(find_muted)
+            muted = await aread(find_muted)
             return Lists(active, muted)
 
         return read
 
-    async def list_groups(context: Context) -> Response:
-        chosen = filter_of(context)
-        return page(context, "errors.html", **_list_values(chosen, await reader(chosen)()))
+    def group_reader(target: int) -> Callable[[], Awaitable[GroupDetails]]:
+        return lambda: aget_details(app.database, target)
 
-    async def live_list(context: Context) -> Response:
-        chosen = filter_of(context)
-
-        def render(mount_path: str, role: Role, lists: Lists) -> Regions:
-            html = fragment(mount_path, role, "parts/errors.html", **_list_values(chosen, lists))
-            return Regions(lists.active.at, {"errors": html})
-
-        return stream_regions(context, readings.follow(("errors", chosen), reader(chosen), LIVE_SECONDS), render)
-
-    async def one_group(context: Context) -> Response:
-        details = await aget_details(app.database, group_id(context))
-        return page(context, "error_group.html", **_values(details))
-
-    async def live_group(context: Context) -> Response:
+    async def confirm(action: Action, context: Context) -> Response:
         target = group_id(context)
+        _, group = await aread(group_queries.get_group(target))
+        total = await acount_jobs(app.database, target, STATUSES[action])
+        values: dict[str, Any] = {
+            "action": action.value,
+            "group": masked(group),
+            "total": total,
+            "target": target,
+            "act": uuid4(),
+        }
+        return page(context, "change_error_group.html", **values)
 
-        def render(mount_path: str, role: Role, details: GroupDetails) -> Regions:
-            values = _values(details)
-            parts = {"group-state": "parts/error_group.html", "group-jobs": "parts/error_group_jobs.html"}
-            html = {name: fragment(mount_path, role, template, **values) for name, template in parts.items()}
-            return Regions(details.at, html)
-
-        async def read_one() -> GroupDetails:
-            return await aget_details(app.database, target)
-
-        return stream_regions(context, readings.follow(("error group", target), read_one, LIVE_SECONDS), render)
-
-    def confirm_endpoint(action: Action) -> Endpoint:
-        async def confirm(context: Context) -> Response:
-            target = group_id(context)
-            _, group = await app.database.aread(group_queries.get_group(target))
-            total = await acount_jobs(app.database, target, STATUSES[action])
-            return page(
-                context,
-                "change_error_group.html",
-                action=action.value,
-                group=masked(group),
-                total=total,
-                target=target,
-                act=uuid4(),
-            )
-
-        return confirm
-
-    def change_endpoint(action: Action) -> Endpoint:
-        async def change(context: Context) -> Response:
-            target = group_id(context)
-            chunk = await error_actions.change_jobs(
-                app, context.visitor, target, action, context.field("reason"), context.field("after"), act_of(context)
-            )
-            if "application/json" in context.request.headers.get("accept", ""):
-                return JSONResponse(chunk._asdict())
-            counts = {name: str(value) for name, value in chunk._asdict().items() if value}
-            return _to_group(context, target, bulk=action.value, **(counts or {"done": "0"}))
-
-        return change
+    async def change(action: Action, context: Context) -> Response:
+        target, actor, reason = group_id(context), context.visitor.actor, context.field("reason")
+        counts, following = await achange_chunk(
+            app.database, target, action, actor, reason, context.field("after"), act_of(context)
+        )
+        return answer_chunk(context, f"/errors/{target}", action, Chunk(*counts, following))
 
     async def mute(context: Context) -> Response:
         target, given = group_id(context), context.field("until") or ""
         if given not in _MUTES:
             raise InvalidArgument(f"until must be 1d, version or empty, got {shown(given)}")
-        await error_actions.mute(app, context.visitor, target, *_MUTES[given], context.field("reason"))
-        return _to_group(context, target, done="mute")
+        await arun(group_queries.mute(target, *_MUTES[given], context.visitor.actor, context.field("reason")))
+        return redirect_back(context, f"/errors/{target}", done="mute")
 
     async def unmute(context: Context) -> Response:
         target = group_id(context)
-        done = await error_actions.unmute(app, context.visitor, target, context.field("reason"))
-        return _to_group(context, target, **{"done" if done else "unfit": "unmute"})
+        done = await arun(group_queries.unmute(target, context.visitor.actor, context.field("reason")))
+        return redirect_back(context, f"/errors/{target}", **{"done" if done else "unfit": "unmute"})
 
     return [
-        RouteSpec("GET", "/errors", list_groups, Role.VIEWER, "Error groups"),
-        RouteSpec("GET", "/live/errors", live_list, Role.VIEWER, "Live updates of the error groups"),
-        RouteSpec("GET", "/errors/{id}", one_group, Role.VIEWER, "An error group"),
-        RouteSpec("GET", "/live/errors/{id}", live_group, Role.VIEWER, "Live updates of an error group"),
-        *(
-            RouteSpec(method, f"/errors/{{id}}/{action.value}", endpoint(action), Role.OPERATOR, summary)
-            for action, summary in error_actions.SUMMARIES.items()
-            for method, endpoint in (("GET", confirm_endpoint), ("POST", change_endpoint))
-        ),
-        RouteSpec("POST", "/errors/{id}/mute", mute, Role.OPERATOR, error_actions.MUTE_SUMMARY),
-        RouteSpec("POST", "/errors/{id}/unmute", unmute, Role.OPERATOR, error_actions.UNMUTE_SUMMARY),
+        *LIST.routes(readings, filter_of, list_reader, _list_values),
+        *GROUP.routes(readings, one_of, group_reader, _values),
+        *form_routes("/errors/{{id}}/{action}", tuple(STATUSES), confirm, change),
+        RouteSpec("POST", "/errors/{id}/mute", mute, Role.OPERATOR),
+        RouteSpec("POST", "/errors/{id}/unmute", unmute, Role.OPERATOR),
     ]
 
 
-def _list_values(chosen: GroupFilter, lists: Lists) -> dict[str, Any]:
-    query = {"type": chosen.job_type, "queue": chosen.queue}
+def _list_values(lists: Lists, chosen: GroupFilter) -> dict[str, Any]:
     return {
+        "at": lists.active.at,
         "lists": masked(lists),
-        "filter": query,
+        "filter": {"type": chosen.job_type, "queue": chosen.queue},
         "order": chosen.order,
         "orders": ORDERS,
         "bars": bars,
     }
 
 
-def _values(details: GroupDetails) -> dict[str, Any]:
+def _values(details: GroupDetails, target: int) -> dict[str, Any]:
     shown_details = masked(details)
-    return {"details": shown_details, "group": shown_details.group, "bars": bars}
-
-
-def _to_group(context: Context, target: int, **result: str) -> Response:
-    return RedirectResponse(context.url(with_result(f"/errors/{target}", **result)), 303)
+    return {"at": details.at, "details": shown_details, "group": shown_details.group, "bars": bars}

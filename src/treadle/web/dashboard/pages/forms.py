@@ -2,83 +2,101 @@
 
 import json
 import re
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, TypeAlias, TypeVar
 from uuid import UUID
 
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from treadle.app.treadle import Treadle
 from treadle.db.queries import operations as operation_queries
+from treadle.db.queries import workflows as workflow_queries
 from treadle.db.queries.jobs import job_id
+from treadle.operations import bulk
 from treadle.operations.bulk import Confirmed
 from treadle.text.masking import masked
-from treadle.web.dashboard import actions
+from treadle.web.dashboard.actions import Chunk, check_pause
 from treadle.web.dashboard.filters import filter_of
 from treadle.web.dashboard.pages.rendering import page
-from treadle.web.dashboard.routes import Context, Endpoint, RouteSpec
+from treadle.web.dashboard.routes import Context, RouteSpec
 from treadle.web.dashboard.security.access import Role
 from treadle.web.dashboard.urls import local_path, with_result
 from treadle.words.changes import Action
 from treadle.words.errors import InvalidArgument, shown
 from treadle.words.listing import JobFilter
 
+Choice = TypeVar("Choice", bound=str)
+Form: TypeAlias = Callable[[Choice, Context], Awaitable[Response]]
+
+
+def form_routes(path: str, actions: Sequence[Choice], confirm: Form[Choice], change: Form[Choice]) -> list[RouteSpec]:
+    """For each action the page that asks for confirmation, and the change."""
+    return [
+        RouteSpec(method, path.format(action=action), partial(endpoint, action), Role.OPERATOR)
+        for action in actions
+        for method, endpoint in (("GET", confirm), ("POST", change))
+    ]
+
+
+def redirect_back(context: Context, default: str, **result: str) -> Response:
+    """To the page on which the form was, which shows the result."""
+    back = local_path(context.field("back")) or default
+    return RedirectResponse(context.url(with_result(back, **result)), 303)
+
+
+def answer_chunk(context: Context, default: str, action: Action, chunk: Chunk) -> Response:
+    """As JSON for the script, which goes on until all jobs are changed."""
+    if "application/json" in context.request.headers.get("accept", ""):
+        return JSONResponse(chunk._asdict())
+    counts = {name: str(value) for name, value in chunk._asdict().items() if value}
+    return redirect_back(context, default, bulk=action.value, **(counts or {"done": "0"}))
+
 
 def routes(app: Treadle) -> list[RouteSpec]:
-    def change_endpoint(action: Action) -> Endpoint:
-        async def change(context: Context) -> Response:
-            job = job_id(context.request.path_params["id"])
-            priority = _priority(context, action)
-            done = await actions.change(app, context.visitor, action, job, context.field("reason"), priority)
-            job_page = f"/jobs/{job}"
-            back = local_path(context.field("back")) or job_page
-            is_gone = done.outcome == "missing" or (action is Action.DELETE and done.outcome == "done")
-            if is_gone and back.partition("?")[0] == job_page:
-                back = "/jobs"
-            return RedirectResponse(context.url(with_result(back, **{done.outcome: action.value})), 303)
+    arun = app.database.arun
 
-        return change
+    async def change(action: Action, context: Context) -> Response:
+        job, actor, reason = job_id(context.request.path_params["id"]), context.visitor.actor, context.field("reason")
+        (done,) = await arun(operation_queries.change_jobs(action, [job], actor, reason, _priority(context, action)))
+        job_page = f"/jobs/{job}"
+        back = local_path(context.field("back")) or job_page
+        is_gone = done.outcome == "missing" or (action is Action.DELETE and done.outcome == "done")
+        if is_gone and back.partition("?")[0] == job_page:
+            back = "/jobs"
+        return RedirectResponse(context.url(with_result(back, **{done.outcome: action.value})), 303)
 
     async def send_signal(context: Context) -> Response:
-        job, name = job_id(context.request.path_params["id"]), context.field("name") or ""
-        done = await actions.send_signal(app, context.visitor, job, name, _json(context.field("value")))
-        return RedirectResponse(
-            context.url(with_result(f"/jobs/{job}", **{"done" if done else "unfit": "signal"})), 303
-        )
+        job, name, value = job_id(context.request.path_params["id"]), context.field("name"), context.field("value")
+        done = await arun(workflow_queries.send_signal(job, name or "", _json(value), context.visitor.actor))
+        return redirect_back(context, f"/jobs/{job}", **{"done" if done else "unfit": "signal"})
 
-    async def bulk(context: Context) -> Response:
+    async def change_several(context: Context) -> Response:
         action = _action(context)
         ids = [job_id(each) for each in context.form.get("ids", [])]
-        reason, priority = context.field("reason"), _priority(context, action)
+        given = action, context.visitor.actor, context.field("reason"), _priority(context, action)
         act = act_of(context)
         if ids:
-            chunk = await actions.change_selected(app, context.visitor, action, ids, reason, priority, act)
+            done = await arun(operation_queries.change_jobs(given[0], ids, *given[1:], act))
+            counts, following = bulk.counted(done), None
         else:
             job_filter, after = _filter(context), context.field("after")
             _check_number(context, action)
-            chunk = await actions.change_matching(
-                app, context.visitor, action, job_filter, after, reason, priority, act, _confirmed(context)
+            counts, following = await bulk.achange_chunk(
+                app.database, job_filter, *given, after, act, _confirmed(context)
             )
-        if "application/json" in context.request.headers.get("accept", ""):
-            return JSONResponse(chunk._asdict())
-        counts = {name: str(value) for name, value in chunk._asdict().items() if value}
-        return _redirect_back(context, "/jobs", bulk=action.value, **(counts or {"done": "0"}))
+        return answer_chunk(context, "/jobs", action, Chunk(*counts, following))
 
     async def pause(context: Context) -> Response:
-        done = await actions.pause(
-            app,
-            context.visitor,
-            job_type_of(context),
-            context.field("queue"),
-            context.field("everything") is not None,
-            context.field("reason"),
-        )
-        return _redirect_back(context, "/", **{"done" if done else "unfit": "pause"})
+        job_type, queue = job_type_of(context), context.field("queue")
+        check_pause(job_type, queue, context.field("everything") is not None)
+        query = operation_queries.pause(job_type, queue, context.visitor.actor, context.field("reason"))
+        return redirect_back(context, "/", **{"done" if await arun(query) else "unfit": "pause"})
 
     async def resume(context: Context) -> Response:
-        done = await actions.resume(
-            app, context.visitor, job_type_of(context), context.field("queue"), context.field("reason")
-        )
-        return _redirect_back(context, "/", **{"done" if done else "unfit": "resume"})
+        job_type, queue = job_type_of(context), context.field("queue")
+        query = operation_queries.resume(job_type, queue, context.visitor.actor, context.field("reason"))
+        return redirect_back(context, "/", **{"done" if await arun(query) else "unfit": "resume"})
 
     async def confirm_resume(context: Context) -> Response:
         job_type, queue = job_type_of(context), context.field("queue")
@@ -88,15 +106,12 @@ def routes(app: Treadle) -> list[RouteSpec]:
         return page(context, "resume.html", job_type=job_type, queue=queue, pause=found, reason=reason)
 
     return [
-        *(
-            RouteSpec("POST", f"/jobs/{{id}}/{action.value}", change_endpoint(action), Role.OPERATOR, summary)
-            for action, summary in actions.SUMMARIES.items()
-        ),
-        RouteSpec("POST", "/jobs/{id}/signal", send_signal, Role.OPERATOR, actions.SIGNAL_SUMMARY),
-        RouteSpec("POST", "/bulk", bulk, Role.OPERATOR, "Change several jobs"),
-        RouteSpec("POST", "/pauses", pause, Role.OPERATOR, "Pause a job type or a queue"),
-        RouteSpec("GET", "/resume", confirm_resume, Role.OPERATOR, "Confirm the end of a pause"),
-        RouteSpec("POST", "/resumes", resume, Role.OPERATOR, "Resume a job type or a queue"),
+        *(RouteSpec("POST", f"/jobs/{{id}}/{each}", partial(change, each), Role.OPERATOR) for each in Action),
+        RouteSpec("POST", "/jobs/{id}/signal", send_signal, Role.OPERATOR),
+        RouteSpec("POST", "/bulk", change_several, Role.OPERATOR),
+        RouteSpec("POST", "/pauses", pause, Role.OPERATOR),
+        RouteSpec("GET", "/resume", confirm_resume, Role.OPERATOR),
+        RouteSpec("POST", "/resumes", resume, Role.OPERATOR),
     ]
 
 
@@ -106,11 +121,6 @@ def job_type_of(context: Context) -> str | None:
     if given is not None and short is not None and given != short:
         raise InvalidArgument(f"give either job_type or type, got {shown(given)} and {shown(short)}")
     return given or short
-
-
-def _redirect_back(context: Context, default: str, **result: str) -> Response:
-    back = local_path(context.field("back")) or default
-    return RedirectResponse(context.url(with_result(back, **result)), 303)
 
 
 def _json(text: str | None) -> Any:

@@ -1,7 +1,8 @@
-"""The page of one job: its state, its history, and the actions that are possible."""
+"""The page of one job: its state, its history, and the actions that are possible; and what of it has changed since."""
 
 import re
-from contextlib import suppress
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
 from typing import Any
 from uuid import UUID
 
@@ -12,15 +13,19 @@ from treadle.db.queries.error_groups import get_group_of_job
 from treadle.operations.details import aget_details
 from treadle.operations.graph import aget_graph, aget_neighbours
 from treadle.operations.ids import aresolve_id
+from treadle.text.masking import masked
 from treadle.web.dashboard.pages.copying import job_commands
-from treadle.web.dashboard.pages.graph import draw_graph
+from treadle.web.dashboard.pages.graph import RenderedGraphs, draw_graph
 from treadle.web.dashboard.pages.graph_drawing import Drawing
-from treadle.web.dashboard.pages.reasons import find_reason
+from treadle.web.dashboard.pages.live.details import find_reason
+from treadle.web.dashboard.pages.live.jobs import Deleted, JobPage, JobUpdate, LiveJobs
+from treadle.web.dashboard.pages.live.readings import Readings
 from treadle.web.dashboard.pages.remedies import of_reason
 from treadle.web.dashboard.pages.rendering import fragment, page
 from treadle.web.dashboard.redaction import redact_details, redact_neighbours
 from treadle.web.dashboard.routes import Context, RouteSpec
 from treadle.web.dashboard.security.access import Role
+from treadle.web.stream import EventStream, frame
 from treadle.why.reason import Reason
 from treadle.words.changes import Action
 from treadle.words.errors import JobNotFound, TooSlow
@@ -33,6 +38,7 @@ from treadle.words.status import FINISHED, Status
 # Jobs that are listed as those that a job waits for, and as those that wait for it.
 NEIGHBOURS = 20
 # The first or last digits of an id, as addresses of the page may have.
+_CURSOR = re.compile(r"(\d{1,9})\.(\d{1,9})")
 DIGITS = re.compile(r"[0-9a-fA-F-]{4,35}", re.ASCII)
 
 
@@ -84,7 +90,9 @@ def possible_actions(job: JobRow, snapshot: JobSnapshot) -> list[Action]:
     return [action for action, is_possible in actions.items() if is_possible]
 
 
-def routes(app: Treadle) -> list[RouteSpec]:
+def routes(app: Treadle, readings: Readings) -> list[RouteSpec]:
+    live, graphs = LiveJobs(app, readings), RenderedGraphs()
+
     async def _drawing(role: Role, found: JobRow) -> Drawing | None:
         if found.job_type != WORKFLOW:
             return None
@@ -123,7 +131,48 @@ def routes(app: Treadle) -> list[RouteSpec]:
             commands=job_commands(app.database.schema, details.job.id, role, context.url("")),
         )
 
-    return [RouteSpec("GET", "/jobs/{id}", job, Role.VIEWER, "A job")]
+    async def live_job(context: Context) -> Response:
+        cursor = _CURSOR.fullmatch(context.request.headers.get("last-event-id") or context.field("after") or "")
+        event, line = map(int, cursor.groups()) if cursor else (0, 0)
+        return EventStream(_job_frames(JobPage(id_of(context), event, line), context))
+
+    async def _job_frames(page: JobPage, context: Context) -> AsyncGenerator[bytes, None]:
+        sent: object = None
+        async with aclosing(live.follow(page)) as updates:
+            async for update in updates:
+                if isinstance(update, JobUpdate):
+                    # A later clock alone is not a change.
+                    job = update.job._replace(at=update.job.run_at), update.why, update.has_reason
+                    if job == sent and not (update.events or update.logs or update.graph):
+                        yield frame("regions", {"at": update.job.at, "html": {}})
+                        continue
+                    sent = job
+                    yield frame("job", await _rendered_job(context, update), update.cursor)
+                elif isinstance(update, Deleted):
+                    yield frame("deleted", {})
+                else:
+                    yield frame("unavailable", {"reason": update.reason})
+        yield frame("end", {})
+
+    async def _rendered_job(context: Context, given: JobUpdate) -> dict[str, object]:
+        root, role = context.url(""), context.visitor.role
+        graph = {} if given.graph is None else {"graph": await graphs.get(role, root, given.graph)}
+        why = {"why-region": render_why(root, role, given.why, given.job)} if given.has_reason else {}
+        update = masked(given._replace(graph=None, why=None))
+        return {
+            "at": update.job.at,
+            "state": page_state(update.job),
+            "html": {"job-state": render_state(root, role, update.job), **why, **graph},
+            "append": {
+                "events": fragment(root, role, "parts/events.html", events=update.events),
+                "logs": fragment(root, role, "parts/logs.html", logs=update.logs),
+            },
+        }
+
+    return [
+        RouteSpec("GET", "/jobs/{id}", job, Role.VIEWER),
+        RouteSpec("GET", "/live/jobs/{id}", live_job, Role.VIEWER),
+    ]
 
 
 def _signal(job: JobRow) -> str | None:

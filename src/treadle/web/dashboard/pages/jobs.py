@@ -160,9 +160,9 @@ def routes(app: Treadle, searches: Searches, readings: Readings) -> list[RouteSp
         return preview
 
     return [
-        RouteSpec("GET", "/jobs", list_jobs, Role.VIEWER, "Jobs"),
-        RouteSpec("GET", "/live/jobs", live, Role.VIEWER, "Live updates of a list of jobs"),
-        RouteSpec("GET", "/bulk", confirm_bulk, Role.OPERATOR, "Confirm a bulk change"),
+        RouteSpec("GET", "/jobs", list_jobs, Role.VIEWER),
+        RouteSpec("GET", "/live/jobs", live, Role.VIEWER),
+        RouteSpec("GET", "/bulk", confirm_bulk, Role.OPERATOR),
     ]
 
 

@@ -1,7 +1,7 @@
 """The list of limits, the page of one with its keys, and the pages that confirm a change."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -9,14 +9,13 @@ from starlette.responses import RedirectResponse, Response
 
 from treadle.app.treadle import Treadle
 from treadle.db.queries import limits as limit_queries
-from treadle.db.query import Query
 from treadle.text.masking import masked
-from treadle.web.dashboard import actions
-from treadle.web.dashboard.actions import LIMIT_SUMMARIES, LimitAction
+from treadle.web.dashboard.actions import limit_options
+from treadle.web.dashboard.pages.forms import form_routes
 from treadle.web.dashboard.pages.live.readings import Readings
-from treadle.web.dashboard.pages.live.regions import Regions, stream_regions
-from treadle.web.dashboard.pages.rendering import fragment, page
-from treadle.web.dashboard.routes import Context, Endpoint, RouteSpec
+from treadle.web.dashboard.pages.live.regions import LivePage
+from treadle.web.dashboard.pages.rendering import page
+from treadle.web.dashboard.routes import Context, RouteSpec
 from treadle.web.dashboard.security.access import Role
 from treadle.web.dashboard.urls import local_path, with_result
 from treadle.words.errors import InvalidArgument, UnknownLimit, shown
@@ -26,6 +25,7 @@ from treadle.words.limit_status import PENDING_COUNTED, LimitStatus
 LIMITS = 100
 # Keys of one limit in the list of all limits.
 KEYS_IN_LIST = 5
+LIST = LivePage("/limits", "limits.html", {"limits": "parts/limits.html"})
 
 
 class LimitSelection(NamedTuple):
@@ -82,7 +82,7 @@ def _is_changed(key: LimitStatus, limit: LimitStatus | None) -> bool:
     return key.changed_at is not None and (limit is None or key.changed_at != limit.changed_at)
 
 
-def selection_of(context: Context) -> LimitSelection:
+async def selection_of(context: Context) -> LimitSelection:
     return LimitSelection(context.field("name"), context.field("key"), context.field("search"))
 
 
@@ -90,6 +90,7 @@ def template_values(rows: list[LimitStatus], selection: LimitSelection) -> dict[
     here = {name: value for name, value in selection._asdict().items() if value}
     path = "/limits" if selection.name is None else "/limit"
     return {
+        "at": rows[0].at if rows else None,
         # Their names and keys are needed unmasked, to change them.
         "groups": grouped(
             [each._replace(changed_by=masked(each.changed_by)) for each in rows],
@@ -109,79 +110,46 @@ def target(row: LimitStatus) -> dict[str, Any]:
 
 
 def routes(app: Treadle, readings: Readings) -> list[RouteSpec]:
-    def query_of(selection: LimitSelection) -> Query[list[LimitStatus]]:
-        return limit_queries.find(selection.name, LIMITS, key=selection.key, search=selection.search)
-
-    async def list_limits(context: Context) -> Response:
-        selection = LimitSelection(search=context.field("search"))
-        return page(context, "limits.html", **template_values(await app.database.aread(query_of(selection)), selection))
-
-    async def live(context: Context) -> Response:
-        selection = selection_of(context)
-        query = query_of(selection)  # refuses an invalid selection before the stream begins
-
-        def render(mount_path: str, role: Role, rows: list[LimitStatus]) -> Regions:
-            html = fragment(mount_path, role, "parts/limits.html", **template_values(rows, selection))
-            return Regions(rows[0].at if rows else None, {"limits": html})
-
-        updates = readings.follow(("limits", selection), lambda: app.database.aread(query))
-        return stream_regions(context, updates, render)
+    def reader(selection: LimitSelection) -> Callable[[], Awaitable[list[LimitStatus]]]:
+        query = limit_queries.find(selection.name, LIMITS, key=selection.key, search=selection.search)
+        return lambda: app.database.aread(query)
 
     async def one_limit(context: Context) -> Response:
         name = context.field("name") or ""
         await app.database.aread(limit_queries.get_kind(name))  # its error names the limits that exist
         selection = LimitSelection(name, context.field("key"))
-        rows = await app.database.aread(query_of(selection))
+        rows = await reader(selection)()
         return page(context, "limit.html", limit=_limit(rows, name), **template_values(rows, selection))
 
-    def confirm_endpoint(action: LimitAction) -> Endpoint:
-        async def confirm(context: Context) -> Response:
-            name, key = context.field("name") or "", _key(context)
-            await app.database.aread(limit_queries.get_kind(name))
-            rows = await app.database.aread(limit_queries.find_keys(name, key or "", 1))
-            limit = _limit(rows, name)
-            row = next((each for each in rows if each.key == key), limit)
-            back = local_path(context.field("back")) or "/limits"
-            return page(
-                context,
-                "change_limit.html",
-                action=action.value,
-                limit=limit,
-                row=row,
-                target=target(row),
-                back=back,
-            )
+    async def confirm(action: str, context: Context) -> Response:
+        name, key = context.field("name") or "", _key(context)
+        await app.database.aread(limit_queries.get_kind(name))
+        rows = await app.database.aread(limit_queries.find_keys(name, key or "", 1))
+        limit = _limit(rows, name)
+        row = next((each for each in rows if each.key == key), limit)
+        back = local_path(context.field("back")) or "/limits"
+        return page(context, "change_limit.html", action=action, limit=limit, row=row, target=target(row), back=back)
 
-        return confirm
-
-    def change_endpoint(action: LimitAction) -> Endpoint:
-        async def change(context: Context) -> Response:
-            name, key, reason = context.field("name") or "", _key(context), context.field("reason")
-            done = True
-            if action is LimitAction.SET:
-                amount = _number(context, "amount")
-                burst = _number(context, "burst") if context.field("burst") else None
-                await actions.set_limit(app, context.visitor, name, amount, key, context.field("period"), burst, reason)
-            elif action is LimitAction.PAUSE:
-                await actions.pause_limit(app, context.visitor, name, key, reason)
-            else:
-                done = await actions.reset_limit(app, context.visitor, name, key, reason)
-            back = local_path(context.field("back")) or "/limits"
-            if back.partition("?")[0] == "/limit" and not await app.database.aread(limit_queries.find(name, 1)):
-                back = "/limits"  # one that was added at run time is removed
-            return RedirectResponse(context.url(with_result(back, **{"done" if done else "unfit": action.value})), 303)
-
-        return change
+    async def change(action: str, context: Context) -> Response:
+        name, key, reason = context.field("name") or "", _key(context), context.field("reason")
+        done = True
+        if action == "set":
+            burst = _number(context, "burst") if context.field("burst") else None
+            options = limit_options(context.visitor, key, context.field("period"), burst, reason)
+            await app.limits.aset(name, _number(context, "amount"), **options)
+        elif action == "pause":
+            await app.limits.apause(name, key, actor=context.visitor.actor, reason=reason)
+        else:
+            done = await app.limits.areset(name, key, actor=context.visitor.actor, reason=reason)
+        back = local_path(context.field("back")) or "/limits"
+        if back.partition("?")[0] == "/limit" and not await app.database.aread(limit_queries.find(name, 1)):
+            back = "/limits"  # one that was added at run time is removed
+        return RedirectResponse(context.url(with_result(back, **{"done" if done else "unfit": action})), 303)
 
     return [
-        RouteSpec("GET", "/limits", list_limits, Role.VIEWER, "Limits"),
-        RouteSpec("GET", "/live/limits", live, Role.VIEWER, "Live updates of the limits"),
-        RouteSpec("GET", "/limit", one_limit, Role.VIEWER, "A limit and its keys"),
-        *(
-            RouteSpec(method, f"/limits/{action.value}", endpoint(action), Role.OPERATOR, summary)
-            for action, summary in LIMIT_SUMMARIES.items()
-            for method, endpoint in (("GET", confirm_endpoint), ("POST", change_endpoint))
-        ),
+        *LIST.routes(readings, selection_of, reader, template_values),
+        RouteSpec("GET", "/limit", one_limit, Role.VIEWER),
+        *form_routes("/limits/{action}", ("set", "pause", "reset"), confirm, change),
     ]
 
 

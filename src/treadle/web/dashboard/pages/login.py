@@ -41,9 +41,9 @@ def routes(secrets: RoleSecrets) -> list[RouteSpec]:
         return response
 
     return [
-        RouteSpec("GET", "/login", show_login, Role.NOBODY, "Sign-in page"),
-        RouteSpec("POST", "/login", sign_in, Role.NOBODY, "Sign in with a secret"),
-        RouteSpec("POST", "/logout", sign_out, Role.NOBODY, "Sign out"),
+        RouteSpec("GET", "/login", show_login, Role.NOBODY),
+        RouteSpec("POST", "/login", sign_in, Role.NOBODY),
+        RouteSpec("POST", "/logout", sign_out, Role.NOBODY),
     ]
 
 

@@ -158,7 +158,7 @@ def routes(app: Treadle, readings: Readings, shared: SharedReads, check: HealthC
         return page(context, "pause.html", job_type=job_type_of(context), queue=context.field("queue"), back=back)
 
     return [
-        RouteSpec("GET", "/", overview, Role.VIEWER, "Overview"),
-        RouteSpec("GET", "/live/overview", live, Role.VIEWER, "Live updates of the overview"),
-        RouteSpec("GET", "/pause", confirm_pause, Role.OPERATOR, "Confirm a pause"),
+        RouteSpec("GET", "/", overview, Role.VIEWER),
+        RouteSpec("GET", "/live/overview", live, Role.VIEWER),
+        RouteSpec("GET", "/pause", confirm_pause, Role.OPERATOR),
     ]

@@ -28,7 +28,7 @@ from treadle.operations.places import (
 from treadle.text.masking import masked
 from treadle.web.dashboard.pages.charts import panel
 from treadle.web.dashboard.pages.live.readings import Reading, Readings
-from treadle.web.dashboard.pages.live.regions import Regions, stream_regions
+from treadle.web.dashboard.pages.live.regions import LivePage, Regions, stream_regions
 from treadle.web.dashboard.pages.live.shared import CHART_SECONDS, SharedReads
 from treadle.web.dashboard.pages.overview import WINDOWS, window_of
 from treadle.web.dashboard.pages.rendering import fragment, page
@@ -48,11 +48,15 @@ MAX_JOBS = 8
 MAX_RELATED = 20
 # What changes slowly is read this often.
 SLOW_SECONDS = 10.0
-NAMES: dict[Kind, str] = {"type": "Types", "queue": "Queues"}
 PLACE_REGIONS = {"place-tiles": "parts/place_tiles.html", "place-parts": "parts/place_parts.html"}
 # Rendered when what they show was read again.
 CHART_REGIONS = {"charts": "parts/charts.html"}
 RELATED_REGIONS = {"place-windows": "parts/place_windows.html", "place-jobs": "parts/place_jobs.html"}
+
+
+class ListSelection(NamedTuple):
+    window: int
+    search: str | None
 
 
 class Related(NamedTuple):
@@ -118,27 +122,14 @@ def routes(app: Treadle, readings: Readings, shared: SharedReads) -> list[RouteS
     async def read_history(kind: Kind, name: str, window: int) -> list[Any]:
         return await app.database.aread_together(history_queries(kind, name, window))
 
-    def list_page(kind: Kind) -> RouteSpec:
-        async def places(context: Context) -> Response:
-            window = window_of(context)
-            found = await aget_places(app.database, kind, window)
-            values = list_values(kind, found, window, context.field("search"))
-            return page(context, "places.html", windows=WINDOWS, **values)
-
-        return RouteSpec("GET", f"/{kind}s", places, Role.VIEWER, NAMES[kind])
-
-    def live_list(kind: Kind) -> RouteSpec:
-        async def live(context: Context) -> Response:
-            window, search = window_of(context), context.field("search")
-
-            def render(mount_path: str, role: Role, found: Places) -> Regions:
-                values = list_values(kind, found, window, search)
-                return Regions(found.at, {"places": fragment(mount_path, role, "parts/places.html", **values)})
-
-            updates = readings.follow(("places", kind, window, search), lambda: read_list(kind, window))
-            return stream_regions(context, updates, render)
-
-        return RouteSpec("GET", f"/live/{kind}s", live, Role.VIEWER, f"Live updates of {NAMES[kind].lower()}")
+    def list_pages(kind: Kind) -> list[RouteSpec]:
+        return LivePage(f"/{kind}s", "places.html", {"places": "parts/places.html"}).routes(
+            readings,
+            list_selection,
+            lambda selection: lambda: read_list(kind, selection.window),
+            lambda found, selection: list_values(kind, found, selection),
+            fresh=lambda selection: lambda: aget_places(app.database, kind, selection.window),
+        )
 
     def place_page(kind: Kind) -> RouteSpec:
         async def place(context: Context) -> Response:
@@ -152,7 +143,7 @@ def routes(app: Treadle, readings: Readings, shared: SharedReads) -> list[RouteS
             values["settings"] = settings
             return page(context, "place.html", windows=WINDOWS, **values)
 
-        return RouteSpec("GET", f"/{kind}", place, Role.VIEWER, f"One {'job type' if kind == 'type' else kind}")
+        return RouteSpec("GET", f"/{kind}", place, Role.VIEWER)
 
     def live_place(kind: Kind) -> RouteSpec:
         async def live(context: Context) -> Response:
@@ -178,23 +169,27 @@ def routes(app: Treadle, readings: Readings, shared: SharedReads) -> list[RouteS
             updates = readings.follow(("place", kind, name, window), lambda: read_place(kind, name, window))
             return stream_regions(context, updates, render)
 
-        summary = f"Live updates of one {'job type' if kind == 'type' else kind}"
-        return RouteSpec("GET", f"/live/{kind}", live, Role.VIEWER, summary)
+        return RouteSpec("GET", f"/live/{kind}", live, Role.VIEWER)
 
     kinds: tuple[Kind, ...] = ("type", "queue")
-    return [made(kind) for made in (list_page, live_list, place_page, live_place) for kind in kinds]
+    return [each for kind in kinds for each in (*list_pages(kind), place_page(kind), live_place(kind))]
 
 
-def list_values(kind: Kind, found: Places, window: int, search: str | None) -> dict[str, Any]:
-    wanted = (search or "").casefold()
+async def list_selection(context: Context) -> ListSelection:
+    return ListSelection(window_of(context), context.field("search"))
+
+
+def list_values(kind: Kind, found: Places, selection: ListSelection) -> dict[str, Any]:
+    wanted = (selection.search or "").casefold()
     places = [each for each in found.places if wanted in _name(kind, each).casefold()]
     return {
         "kind": kind,
         "at": found.at,
         "places": places[:MAX_PLACES],
         "more": max(0, len(places) - MAX_PLACES),
-        "window": window,
-        "search": search,
+        "window": selection.window,
+        "windows": WINDOWS,
+        "search": selection.search,
     }
 
 

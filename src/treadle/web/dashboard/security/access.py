@@ -22,12 +22,16 @@ class Role(IntEnum):
 class Visitor(NamedTuple):
     role: Role
     name: str
-    """Recorded in the audit."""
     by_token: bool = False
     """Identified by something that a browser does not send by itself, so that cross-site request forgery is
     impossible."""
     signed_in: bool = False
     """Signed in with the dashboard's own form, and can therefore sign out."""
+
+    @property
+    def actor(self) -> str:
+        """Who made a change, for the audit."""
+        return f"dashboard:{self.name}"
 
 
 NOBODY = Visitor(Role.NOBODY, "nobody")

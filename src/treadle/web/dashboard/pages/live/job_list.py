@@ -15,7 +15,7 @@ from treadle.db.queries.listing import find_jobs_by_id
 from treadle.web.dashboard.pages.live.readings import Reading, Readings, Unavailable
 from treadle.web.dashboard.pages.rendering import fragment
 from treadle.web.dashboard.security.access import Role
-from treadle.web.frames import frame
+from treadle.web.stream import frame
 from treadle.words.listing import JobSummary, Listing
 
 # Rows that are read for all pages with the same filter. Pages that were opened at other times show other rows.

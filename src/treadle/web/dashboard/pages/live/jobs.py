@@ -6,14 +6,13 @@ from typing import NamedTuple
 from uuid import UUID
 
 from treadle.app.treadle import Treadle
-from treadle.db.queries import events as event_queries
 from treadle.db.queries import logs as log_queries
-from treadle.db.queries import snapshots as snapshot_queries
-from treadle.web.dashboard.pages.live.graphs import LiveGraphs
+from treadle.db.script import adrive
+from treadle.watching.snapshots import read_snapshot
+from treadle.web.dashboard.pages.live.details import LiveGraphs, LiveReasons
 from treadle.web.dashboard.pages.live.readings import Readings, Unavailable
-from treadle.web.dashboard.pages.live.reasons import LiveReasons
 from treadle.why.reason import Reason
-from treadle.words.graph import WORKFLOW, Graph
+from treadle.words.graph import Graph
 from treadle.words.record import LogLine, RecordedEvent
 from treadle.words.snapshot import JobSnapshot
 
@@ -88,28 +87,24 @@ class LiveJobs:
 
     async def _read(self) -> dict[UUID, JobUpdate | Deleted]:
         aread, pages = self._app.database.aread, list(self._pages)
-        ids = list({page.job_id for page in pages})
-        jobs = {each.id: each for each in await aread(snapshot_queries.find_snapshots(ids))}
-        # Events and log lines are read after the state of the job: if it has finished, all of them are there.
-        after_line: dict[UUID, int] = {}
-        after_event: dict[UUID, int] = {}
-        for page in pages:
-            if page.job_id in jobs:
-                after_line[page.job_id] = min(page.line, after_line.get(page.job_id, page.line))
-                if page.event < jobs[page.job_id].events_count:
-                    after_event[page.job_id] = min(page.event, after_event.get(page.job_id, page.event))
-        events: dict[UUID, list[RecordedEvent]] = {}
-        if after_event:
-            for event in await aread(event_queries.find_newest_events(after_event, MAX_LINES)):
-                events.setdefault(event.job_id, []).append(event)
-        logs = await aread(log_queries.find_newest_logs(after_line, MAX_LINES)) if after_line else {}
-        workflows = {each.id: each for each in jobs.values() if each.job_type == WORKFLOW}
-        ended = [each.id for each in workflows.values() if each.status.finished]
-        graphs = await self._graphs.update(workflows, ended)
-        reasons = await self._reasons.update(jobs.values())
-
-        def update(job: JobSnapshot) -> JobUpdate:
-            found = JobUpdate(job, events.get(job.id, []), logs.get(job.id, []), graph=graphs.get(job.id))
-            return found._replace(why=reasons.get(job.id), has_reason=job.id in reasons)
-
-        return {each: update(jobs[each]) if each in jobs else Deleted() for each in ids}
+        # Of pages of the same job, the one that has the fewest comes last.
+        seen = {page.job_id: page.event for page in sorted(pages, key=lambda page: -page.event)}
+        lines = {page.job_id: page.line for page in sorted(pages, key=lambda page: -page.line)}
+        jobs, events = await adrive(read_snapshot(list(seen), seen, MAX_LINES), aread)
+        known = {each.id: lines[each.id] for each in jobs}
+        logs = await aread(log_queries.find_newest_logs(known, MAX_LINES)) if known else {}
+        graphs, reasons = await self._graphs.update(jobs), await self._reasons.update(jobs)
+        events_of: dict[UUID, list[RecordedEvent]] = {}
+        for event in events:
+            events_of.setdefault(event.job_id, []).append(event)
+        found: dict[UUID, JobUpdate | Deleted] = dict.fromkeys(seen, Deleted())
+        for job in jobs:
+            found[job.id] = JobUpdate(
+                job,
+                events_of.get(job.id, []),
+                logs.get(job.id, []),
+                graph=graphs.get(job.id),
+                why=reasons.get(job.id),
+                has_reason=job.id in reasons,
+            )
+        return found

@@ -5,6 +5,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
+from treadle.db.queries.error_groups import GroupFilter
 from treadle.db.queries.operations import CHUNK
 from treadle.web.dashboard.filters import NAMES, read_audit_filter, read_filter
 from treadle.words import listing
@@ -12,6 +13,7 @@ from treadle.words.changes import Action, AuditFilter
 from treadle.words.limits import MOST, MOST_PENDING
 from treadle.words.naming import MOST_CONCURRENCY
 from treadle.words.schedule_status import State
+from treadle.words.workflow_list import WorkflowState
 
 # Ten years.
 MOST_SECONDS = 315_360_000
@@ -220,3 +222,56 @@ class PauseBody(ResumeBody):
 
     everything: bool = False
     """True, without a type and a queue: pauses all jobs."""
+
+
+class ErrorGroupsQuery(RequestModel):
+    type: Name | None = None
+    queue: Name | None = None
+    muted: Literal["true", "false"] | None = None
+    """Only those that are muted, or only the others."""
+    order: Literal["failures", "last_seen", "first_seen"] = "failures"
+    """`failures`: the most within the last 24 hours first; `last_seen` and `first_seen`: the latest first."""
+    limit: Annotated[int, Field(ge=1, le=200)] = 100
+
+    @property
+    def chosen(self) -> GroupFilter:
+        return GroupFilter(self.type, self.queue, None if self.muted is None else self.muted == "true", self.order)
+
+
+class GroupChangeBody(RequestModel):
+    reason: Reason | None = None
+    after: Annotated[str, StringConstraints(max_length=200)] | None = None
+    """`next` of the previous response."""
+    act: UUID | None = None
+    """A number of your own for this change. If a request that begins a change is sent twice, the second one is refused
+    with 409. A cursor in `after` contains it."""
+
+
+class MuteBody(RequestModel):
+    seconds: Annotated[float, Field(gt=0, le=366 * 86_400)] | None = None
+    """For how long; null: until it is unmuted."""
+    until_new_version: bool = False
+    """Until a version of the application fails that does not run yet, and has not failed in this group."""
+    reason: Reason | None = None
+
+
+class UnmuteBody(RequestModel):
+    reason: Reason | None = None
+
+
+class WindowQuery(RequestModel):
+    window: Literal["3600", "21600", "86400", "604800"] = "3600"
+    """In seconds."""
+
+
+class PlaceQuery(WindowQuery):
+    name: Name
+
+
+class WorkflowsQuery(RequestModel):
+    state: WorkflowState | None = None
+    name: str | None = Field(default=None, min_length=1, max_length=200)
+    """A part of the name. Requires the role operator: names are in payloads."""
+    after: UUID | None = None
+    """`next` of the page before."""
+    limit: int = Field(default=50, ge=1, le=500)

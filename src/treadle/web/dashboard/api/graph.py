@@ -1,16 +1,15 @@
-"""The response of the API about the graph of a workflow."""
+"""The graph of a workflow, as the API shows it."""
 
 from collections import Counter
 from datetime import datetime
-from typing import Any
+from typing import NamedTuple
 from uuid import UUID
 
 from treadle.operations.graph_groups import Kind, group_label, items
-from treadle.web.dashboard.api.model import ResponseModel
 from treadle.words import graph as graphs
 
 
-class GraphNode(ResponseModel):
+class GraphNode(NamedTuple):
     """A job, or, in a graph of more than 600 jobs, a group of similar jobs."""
 
     number: int
@@ -40,7 +39,7 @@ class GraphNode(ResponseModel):
     """The numbers of the nodes that it waits for."""
 
 
-class Graph(ResponseModel):
+class Graph(NamedTuple):
     """Of a workflow. A job that is not a workflow is one node."""
 
     id: UUID
@@ -57,40 +56,32 @@ class Graph(ResponseModel):
     """There are so many connections that some are left out."""
 
 
-def describe(graph: graphs.Graph) -> dict[str, Any]:
+def describe(graph: graphs.Graph) -> Graph:
     path = graphs.critical_path(graph)
     critical = set(path.nodes)
     seconds = graphs.durations(graph)
-    members = graph.members
     found = []
     for number, item in enumerate(items(graph, blocks=False)):
         nodes = [graph.nodes[nth] for nth in item.nodes]
         first, is_job = nodes[0], item.kind is Kind.JOB
         types = {node.job_type for node in nodes}
         found.append(
-            {
-                "number": number,
-                "id": first.id if is_job else None,
-                "label": first.label if is_job else group_label(nodes),
-                "job_type": first.job_type if len(types) == 1 else None,
-                "jobs": len(nodes),
-                "states": graphs.in_order(Counter(node.state for node in nodes)),
-                "started_at": first.started_at if is_job else None,
-                "finished_at": first.finished_at if is_job else None,
-                "seconds": max((took for nth in item.nodes if (took := seconds[nth]) is not None), default=None),
-                "layer": item.layer,
-                "critical": any(nth in critical for nth in item.nodes),
-                "outside": first.outside,
-                "after": item.after,
-            }
+            GraphNode(
+                number=number,
+                id=first.id if is_job else None,
+                label=first.label if is_job else group_label(nodes),
+                job_type=first.job_type if len(types) == 1 else None,
+                jobs=len(nodes),
+                states=graphs.in_order(Counter(node.state for node in nodes)),
+                started_at=first.started_at if is_job else None,
+                finished_at=first.finished_at if is_job else None,
+                seconds=max((took for nth in item.nodes if (took := seconds[nth]) is not None), default=None),
+                layer=item.layer,
+                critical=any(nth in critical for nth in item.nodes),
+                outside=first.outside,
+                after=list(item.after),
+            )
         )
-    return {
-        "id": graph.id,
-        "at": graph.at,
-        "jobs": len(members),
-        "states": graphs.states(members),
-        "critical_seconds": path.seconds,
-        "nodes": found,
-        "more": graph.more,
-        "sampled": graph.sampled,
-    }
+    members = graph.members
+    states = graphs.states(members)
+    return Graph(graph.id, graph.at, len(members), states, path.seconds, found, graph.more, graph.sampled)
