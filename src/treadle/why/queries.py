@@ -12,6 +12,7 @@ from treadle.why.facts import Ahead, Facts, Failure, JobWorker, LimitUse, LiveWo
 from treadle.words.changes import Pause
 from treadle.words.errors import JobNotFound, UnknownSchedule
 from treadle.words.origin import Origin
+from treadle.words.refusal import SECONDS, Refusal
 from treadle.words.status import Status
 from treadle.words.stuck import StoppedChild, Stuck
 
@@ -22,7 +23,7 @@ def get_job_facts(job_id: UUID) -> Query[Facts]:
             raise JobNotFound(job_id)
         return _facts(rows[0])
 
-    return Query(_statement("get_job_facts", "job"), {"id": job_id}, read)
+    return Query(_statement("get_job_facts", "job"), {"id": job_id, "seconds": SECONDS}, read)
 
 
 def get_schedule_facts(name: str) -> Query[ScheduleFacts]:
@@ -31,7 +32,7 @@ def get_schedule_facts(name: str) -> Query[ScheduleFacts]:
             raise UnknownSchedule(name)
         return _schedule_facts(rows[0])
 
-    return Query(_statement("get_schedule_facts", "schedule"), {"name": schedule_name(name)}, read)
+    return Query(_statement("get_schedule_facts", "schedule"), {"name": schedule_name(name), "seconds": SECONDS}, read)
 
 
 @cache
@@ -42,6 +43,7 @@ def _statement(name: str, subject: str) -> str:
         "pauses_of": statement("pauses_of"),
         "live_workers": statement("live_workers"),
         "last_worker": statement("last_worker"),
+        "find_refusal": statement("find_refusal"),
     }
     for part, sql in parts.items():
         text = text.replace(f"(/* {part}.sql */)", f"({sql})".replace("job.", f"{subject}."))
@@ -49,7 +51,7 @@ def _statement(name: str, subject: str) -> str:
 
 
 def _schedule_facts(row: tuple[Any, ...]) -> ScheduleFacts:
-    *columns, skipped, paused_by, pause_reason, pauses, workers, worker_id, seen_at = row
+    *columns, skipped, paused_by, pause_reason, pauses, workers, worker_id, seen_at, refusal = row
     known = dict(zip(ScheduleFacts._fields, columns, strict=False))
     status = known["last_status"]
     return ScheduleFacts(
@@ -60,6 +62,7 @@ def _schedule_facts(row: tuple[Any, ...]) -> ScheduleFacts:
         pauses=[_pause(each) for each in json.loads(pauses or "[]")],
         workers=[_worker(each) for each in json.loads(workers or "[]")],
         last_worker=None if worker_id is None else (worker_id, seen_at),
+        refusal=_refusal(refusal),
     )
 
 
@@ -79,6 +82,7 @@ def _facts(row: tuple[Any, ...]) -> Facts:
     finished_attempts, finished_within, tick_age = take(3)
     null_columns, schema, origin, limits = take(4)
     waits, waited_for, unended, is_open, waits_for_signal = take(5)
+    (refusal,) = take(1)
     return Facts(
         **job | {"status": Status(job["status"])},
         worker=worker,
@@ -106,6 +110,7 @@ def _facts(row: tuple[Any, ...]) -> Facts:
         others_waited_for=max(0, int(unended or 0) - 1),
         is_open=is_open,
         waits_for_signal=waits_for_signal,
+        refusal=_refusal(refusal),
     )
 
 
@@ -129,6 +134,10 @@ def _limit(values: list[Any]) -> LimitUse:
     limit = LimitUse._make(values)
     opens_at, frees_at, changed_at = map(_moment_or_none, (values[11], values[12], values[16]))
     return limit._replace(opens_at=opens_at, frees_at=frees_at, changed_at=changed_at)
+
+
+def _refusal(name: str | None) -> Refusal | None:
+    return None if name is None else Refusal(name)
 
 
 def _origin(text: str) -> Origin | None:

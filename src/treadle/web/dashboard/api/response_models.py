@@ -10,6 +10,7 @@ from pydantic import Field
 from treadle.doctor import Severity
 from treadle.web.dashboard.api.model import ResponseModel
 from treadle.web.dashboard.api.worker_models import Worker
+from treadle.words.refusal import Refusal
 from treadle.words.status import Status
 
 
@@ -93,6 +94,8 @@ class Overview(ResponseModel):
     """Oldest first. The last one is incomplete."""
     step: float
     """Length of a span, in seconds."""
+    refusal: Refusal | None
+    """Why the server refuses what workers write."""
 
 
 class JobSummary(ResponseModel):
