@@ -23,8 +23,8 @@ MUTANTS = [
     Mutant(
         "a refused write of some time ago is over",
         "src/treadle/sql/queries/find_refusal.sql",
-        "  and said.at > extract(epoch from clock_timestamp()) - %(seconds)s\n",
-        "  and %(seconds)s > 0\n",
+        "  and said.at > extract(epoch from clock_timestamp()) - 10 -- SECONDS in words/refusal.py\n",
+        "",
         test(REFUSALS, "test_what_was_refused_some_time_ago_is_over"),
     ),
     Mutant(

@@ -12,7 +12,7 @@ from treadle.why.facts import Ahead, Facts, Failure, JobWorker, LimitUse, LiveWo
 from treadle.words.changes import Pause
 from treadle.words.errors import JobNotFound, UnknownSchedule
 from treadle.words.origin import Origin
-from treadle.words.refusal import SECONDS, Refusal
+from treadle.words.refusal import Refusal
 from treadle.words.status import Status
 from treadle.words.stuck import StoppedChild, Stuck
 
@@ -23,7 +23,7 @@ def get_job_facts(job_id: UUID) -> Query[Facts]:
             raise JobNotFound(job_id)
         return _facts(rows[0])
 
-    return Query(_statement("get_job_facts", "job"), {"id": job_id, "seconds": SECONDS}, read)
+    return Query(_statement("get_job_facts", "job"), {"id": job_id}, read)
 
 
 def get_schedule_facts(name: str) -> Query[ScheduleFacts]:
@@ -32,7 +32,7 @@ def get_schedule_facts(name: str) -> Query[ScheduleFacts]:
             raise UnknownSchedule(name)
         return _schedule_facts(rows[0])
 
-    return Query(_statement("get_schedule_facts", "schedule"), {"name": schedule_name(name), "seconds": SECONDS}, read)
+    return Query(_statement("get_schedule_facts", "schedule"), {"name": schedule_name(name)}, read)
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-# What does not fail again for this long is over.
+# What does not fail again for this long is over. Also in find_refusal.sql.
 SECONDS = 10.0
 
 

@@ -1,7 +1,7 @@
 """What the server refuses to write is shown without a write: in the name of the session, which every role can read."""
 
 from treadle.db.query import Query, statement
-from treadle.words.refusal import SECONDS, Refusal
+from treadle.words.refusal import Refusal
 
 
 def show(refusal: Refusal, name: str) -> Query[None]:
@@ -18,4 +18,4 @@ def take_back(name: str) -> Query[None]:
 
 def find() -> Query[Refusal | None]:
     """Why the server refuses what workers write now. It reads no table of the queue."""
-    return Query(statement("find_refusal"), {"seconds": SECONDS}, lambda rows: Refusal(rows[0][0]) if rows else None)
+    return Query(statement("find_refusal"), {}, lambda rows: Refusal(rows[0][0]) if rows else None)

@@ -11,6 +11,6 @@ from (
       and has_table_privilege(activity.usesysid, to_regclass('treadle.jobs'), 'update')
 ) as said
 where said.refusal is not null
-  and said.at > extract(epoch from clock_timestamp()) - %(seconds)s
+  and said.at > extract(epoch from clock_timestamp()) - 10 -- SECONDS in words/refusal.py
 order by said.at desc
 limit 1
