@@ -611,6 +611,8 @@ COMMENT ON FUNCTION treadle.note_member_changes(p_ids uuid[], p_old character va
 
 COMMENT ON FUNCTION treadle.note_openings(p_lanes treadle.lane[]) IS 'After jobs of these lanes that were claimed under a limit have ended, were given back or deleted: wakes a worker, if lanes are waiting for the limit. (What a claim is just writing may not be visible yet: see wait_for_limits.sql.)';
 
+COMMENT ON FUNCTION treadle.note_tick() IS 'Trigger: at commit, notes that a tick was made.';
+
 COMMENT ON FUNCTION treadle.note_unlisted_limit() IS 'Trigger: jobs may run under a limit that is new, or whose kind, "per" or jobs have changed: the next claim lists them. See parts/list_running_jobs.sql.';
 
 COMMENT ON FUNCTION treadle.notify_at_commit() IS 'Trigger: at commit of a transaction that called wake_workers(), which says why, notifies an idle worker if one wants to be notified. Runs with the rights of its owner: at commit, the current role may be any.';
@@ -2108,6 +2110,8 @@ CREATE TRIGGER note_limit_target AFTER INSERT ON treadle.limit_targets FOR EACH 
 CREATE TRIGGER note_new_limit AFTER INSERT ON treadle.limits FOR EACH ROW EXECUTE FUNCTION treadle.note_unlisted_limit();
 
 CREATE CONSTRAINT TRIGGER note_pause AFTER INSERT OR DELETE ON treadle.pauses DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION treadle.note_lane_change();
+
+CREATE CONSTRAINT TRIGGER note_tick AFTER INSERT ON treadle.ticks DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION treadle.note_tick();
 
 CREATE CONSTRAINT TRIGGER notify_at_commit AFTER INSERT ON treadle.wake_requests DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION treadle.notify_at_commit();
 

@@ -6,6 +6,20 @@ KNOWN = f"{FUNCTIONS}/parts/find_known_lanes.sql"
 
 MUTANTS = [
     Mutant(
+        "a tick counts when it is committed",
+        f"{FUNCTIONS}/triggers/note_tick.sql",
+        "    deferrable initially deferred\n",
+        "",
+        test("queue/races", "test_a_tick_counts_when_it_is_committed"),
+    ),
+    Mutant(
+        "a tick counts at once for whoever makes it",
+        f"{FUNCTIONS}/parts/prepare_lanes.sql",
+        "                where tick.xid = pg_current_xact_id_if_assigned()\n",
+        "                where false\n",
+        test("queue/races", "test_a_tick_counts_at_once_for_whoever_makes_it"),
+    ),
+    Mutant(
         "a lane that is listed many times counts once",
         KNOWN,
         "        v_rows := 10 * v_rows;\n",

@@ -7,6 +7,20 @@ DEPTHS = "operations/depths"
 
 MUTANTS = [
     Mutant(
+        "doctor: counters that stand still are found",
+        "src/treadle/sql/queries/get_uncounted.sql",
+        "greatest(meter.reached, ",
+        "greatest(clock_timestamp(), ",
+        test("doctor/workers_and_lanes", "test_counters_that_stand_still_are_found"),
+    ),
+    Mutant(
+        "doctor: nobody counts while all workers sleep",
+        "src/treadle/sql/queries/get_uncounted.sql",
+        "      and worker.asleep_at is null\n",
+        "",
+        test("doctor/workers_and_lanes", "test_counters_that_stand_still_are_found"),
+    ),
+    Mutant(
         "doctor: two applications that use one name are found",
         "src/treadle/worker/worker.py",
         "functions.function(name).path for name",

@@ -4,6 +4,20 @@ from chaos.guards.mutant import FUNCTIONS, WORKER, Mutant, test
 
 MUTANTS = [
     Mutant(
+        "a tracer that a handler sets is not called for the tasks of the worker",
+        f"{WORKER}/tracing.py",
+        "            if sys.gettrace() is not tracer:\n",
+        "            if False:\n",
+        test("worker/tracing", "test_it_does_not_reach_the_tasks_of_the_worker"),
+    ),
+    Mutant(
+        "a profiler that a handler sets is not called for the tasks of the worker",
+        f"{WORKER}/tracing.py",
+        "            if sys.getprofile() is not profiler:\n",
+        "            if False:\n",
+        test("worker/tracing", "test_it_does_not_reach_the_tasks_of_the_worker"),
+    ),
+    Mutant(
         "logging that raises stops nothing",
         "src/treadle/text/log.py",
         "        except Exception as error:\n",

@@ -192,6 +192,25 @@ def test_missing_ticks_are_found(url: str, queue: JobQueue, connection: Connecti
     assert_ok(url, "ticks")
 
 
+def test_counters_that_stand_still_are_found(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
+    connection.execute("select register_worker('worker-1', '1 hour', '{a}', p_version => '0.2')")
+    connection.execute("update workers set started_at = started_at - interval '1 hour'")
+    connection.execute("update meter set reached = clock_timestamp() - interval '1 hour'")
+    assert_ok(url, "uncounted_jobs")  # there is nothing to count
+    queue.complete(queue.enqueue("a"))
+    assert_ok(url, "uncounted_jobs")
+    for minutes, level in ((2, Severity.NOTE), (6, Severity.WARNING)):
+        connection.execute("update jobs set finished_at = clock_timestamp() - %s * interval '1 minute'", [minutes])
+        found = get_finding(url, "uncounted_jobs")
+        assert found.level is level
+        assert found.detail.startswith(f"The first job that is not counted finished {minutes}m ")
+    connection.execute("update workers set asleep_at = clock_timestamp()")  # nobody is to count it
+    assert_ok(url, "uncounted_jobs")
+    connection.execute("update workers set asleep_at = null")
+    connection.execute("select count_minutes()")
+    assert_ok(url, "uncounted_jobs")
+
+
 def set_last_tick(connection: Connection[Any], minutes: int) -> None:
     """Set the time of the last tick."""
     connection.execute(

@@ -6,6 +6,7 @@ import pytest
 from psycopg import Connection, IsolationLevel, errors
 
 from tests.conftest import Connect
+from tests.support.buffers import claim_buffers
 from treadle import JobQueue
 
 OLDER = [IsolationLevel.REPEATABLE_READ, IsolationLevel.SERIALIZABLE]
@@ -73,6 +74,21 @@ def test_the_conflicts_of_the_caller_are_still_found(connect: Connect) -> None:
         first.close()
         second.close()
         owner.execute("drop table public.plain")
+
+
+def test_to_skip_a_job_of_a_key_costs_a_claim_three_buffers(queue: JobQueue, connect: Connect) -> None:
+    """In SERIALIZABLE no job is blocked behind others of its key: claims skip it, and find what lies behind."""
+    connection, enqueuing = connect(), connect(autocommit=False)
+    enqueuing.isolation_level = IsolationLevel.SERIALIZABLE
+    costs = []
+    for _ in range(2):
+        enqueuing.execute("select enqueue('mine', p_key => 'k') from generate_series(1, 400)")
+        enqueuing.commit()
+        queue.enqueue_many("mine", [{}] * 10)
+        if not costs:
+            assert len(queue.claim(["mine"], 1)) == 1  # the first of the key runs
+        costs.append(claim_buffers(connection, 10, tick=True))
+    assert costs[1] - costs[0] < 4 * 400
 
 
 @pytest.mark.parametrize("isolation", ["repeatable read", "serializable"])

@@ -124,8 +124,9 @@ def test_a_late_commit_is_found_after_the_next_tick(connect: Connect) -> None:
     assert claim(connection) == ["a"]
 
 
-def test_floors_are_not_kept_before_the_tick_that_lowers_them_is_visible(connect: Connect) -> None:
-    connection, other, ticker = connect(), connect(), connect(autocommit=False)
+def test_floors_are_not_kept_before_the_tick_that_lowers_them_is_visible(connect: Connect, barrier: Barrier) -> None:
+    """The clock of the ticks moves just before a tick is visible."""
+    connection, other, ticker = connect(), connect(), connect()
     late = connect(autocommit=False)
     late.execute("select enqueue('a')")
     keep_lanes(connection, other)
@@ -134,10 +135,22 @@ def test_floors_are_not_kept_before_the_tick_that_lowers_them_is_visible(connect
     late.commit()
     wait_until_a_change_is_old(other)
     wait_for_floor_margin(other)  # so that the last tick that can be seen is older
-    tick(ticker)  # finds it; its clock moves at once
-    assert claim(connection) == []
-    assert not kept(connection)
-    ticker.commit()
+    other.execute(
+        """
+        create function public.wait_here() returns trigger language plpgsql as
+        'begin perform public.pass_barrier(); return null; end';
+        create constraint trigger wait_here after insert on ticks deferrable initially deferred
+        for each row execute function public.wait_here();
+        """
+    )
+    with ThreadPoolExecutor() as threads:
+        ticked = threads.submit(tick, ticker)  # finds it
+        barrier.wait_until_reached()
+        assert claim(connection) == []
+        assert not kept(connection)
+        barrier.open()
+        ticked.result()
+    other.execute("drop function public.wait_here cascade")
     assert claim(connection) == ["a"]
 
 

@@ -344,13 +344,42 @@ def test_a_tick_in_a_transaction_that_has_written_does_nothing(queue: JobQueue, 
 
 
 def test_only_one_tick_runs_at_a_time(queue: JobQueue, connect: Connect) -> None:
-    queue.enqueue("a")
     connection, ticker = connect(), connect(autocommit=False)
+    tick(connection)  # if there was none for long, nobody waits for one that does not end
+    queue.enqueue("a")
     wait_for_floor_margin(connection)
     assert ticker.execute("select tick('0')").fetchone() == (1,)
     assert connection.execute("select tick('0')").fetchone() == (0,)
     ticker.rollback()
     assert connection.execute("select tick('0')").fetchone() == (1,)
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_tick_counts_when_it_is_committed(queue: JobQueue, connect: Connect, ends: bool) -> None:
+    """What one finds that is rolled back, or stays open, is found by the next claim."""
+    connection, late, ticker = connect(), connect(autocommit=False), connect(autocommit=False)
+    queue.enqueue_many("a", [{}] * 3)
+    late.execute("insert into jobs (job_type) values ('a')")
+    wait_for_floor_margin(connection)
+    queue.complete_many(queue.claim(["a"]))
+    tick(connection)
+    late.commit()  # below the floor
+    make_tick_due(connection)
+    assert ticker.execute("select tick('0')").fetchone() == (1,)
+    if ends:
+        ticker.rollback()
+    assert len(queue.claim(["a"])) == 1
+
+
+def test_a_tick_counts_at_once_for_whoever_makes_it(queue: JobQueue, connect: Connect) -> None:
+    """Otherwise, each claim of a program without workers would start at the floors of some time ago."""
+    connection, claimer = connect(), connect(autocommit=False)
+    queue.enqueue("a")
+    make_tick_due(connection)
+    for _ in range(2):
+        assert claimer.execute("select (prepare_lanes('{a}')).xid").fetchone() == (None,)
+    claimer.commit()
+    assert queue.claim(["a"])
 
 
 def test_jobs_with_the_same_time_as_locked_ones_are_claimed(connect: Connect) -> None:

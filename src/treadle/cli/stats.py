@@ -109,6 +109,8 @@ def last(spans: Sequence[Span], minutes: int) -> Last:
 
 
 def show_stats(console: Console, current: Overview, lasts: Sequence[Last]) -> None:
+    if current.refusal is not None:
+        write(console, Text(f"{current.refusal.sentence} Run: treadle doctor", style="bold red"))
     totals = Text("  ").join(
         Text.assemble((status.value, COLOURS[status]), " ", number(total)) for status, total in current.totals.items()
     )

@@ -17,10 +17,13 @@ from psycopg.abc import PQGen
 from psycopg.waiting import wait_async
 
 from treadle.db.own_connection import NoAnswer, OwnAsyncConnection, ended_after
+from treadle.db.queries import refusals
 from treadle.db.query import Query, Result
 from treadle.db.runner import arun
 from treadle.db.url import CONNECT_SECONDS, hosts, patient
 from treadle.words.errors import TreadleError
+from treadle.words.refusal import SECONDS as REFUSAL_SECONDS
+from treadle.words.refusal import Refusal
 
 STATEMENT_SECONDS = 10.0
 # How often a statement that takes long is checked.
@@ -33,6 +36,12 @@ CANCEL_SECONDS = 1.0
 # connection, a failover to a standby that is still read-only, a function that a migration is just replacing.
 REFUSED = (psycopg.DataError, psycopg.IntegrityError)
 UNAVAILABLE = (psycopg.Error, OSError)
+# The server answers, and cannot write.
+REFUSALS: dict[type[psycopg.Error], Refusal] = {
+    psycopg.errors.DiskFull: Refusal.DISK_FULL,
+    psycopg.errors.OutOfMemory: Refusal.OUT_OF_MEMORY,
+    psycopg.errors.IoError: Refusal.IO_ERROR,
+}
 
 T = TypeVar("T")
 
@@ -51,6 +60,14 @@ class StatementCancelled(DatabaseUnavailable):
 
 class Unanswered(DatabaseUnavailable):
     """The server did not answer in time."""
+
+
+class WriteRefused(DatabaseUnavailable):
+    """Nothing was carried out: the server cannot write."""
+
+    def __init__(self, refusal: Refusal, error: psycopg.Error) -> None:
+        super().__init__(f"{refusal.sentence} ({_in_one_line(error)})")
+        self.refusal = refusal
 
 
 class Abandonable(OwnAsyncConnection):
@@ -89,6 +106,7 @@ class ReconnectingConnection:
         self._hosts = hosts(url)
         self._connection: OwnAsyncConnection | None = None
         self._abandoned: set[asyncio.Task[Any]] = set()
+        self._refused_at: float | None = None  # while the name of the session says so
         self.lock = asyncio.Lock()
         """Held while a query runs."""
 
@@ -111,7 +129,7 @@ class ReconnectingConnection:
                 raise StatementCancelled(str(error)) from error
             except UNAVAILABLE as error:
                 await self.disconnect()
-                raise DatabaseUnavailable(" ".join(str(error).split()) or type(error).__name__) from error
+                raise DatabaseUnavailable(_in_one_line(error)) from error
 
     async def persist(
         self, query: Query[Result], failed: Callable[[DatabaseUnavailable], None] = lambda _: None
@@ -144,8 +162,19 @@ class ReconnectingConnection:
 
     async def _run(self, query: Query[Result]) -> Result:
         if self._connection is None or self._connection.closed:
-            self._connection = await self._open()
-        return await arun(self._connection, query, self._schema)
+            self._connection, self._refused_at = await self._open(), None
+        try:
+            result = await arun(self._connection, query, self._schema)
+        except tuple(REFUSALS) as error:
+            # The connection is as good as before.
+            refusal = REFUSALS[type(error)]
+            await arun(self._connection, refusals.show(refusal, self._name), self._schema)
+            self._refused_at = time.monotonic()
+            raise WriteRefused(refusal, error) from error
+        if self._refused_at is not None and time.monotonic() - self._refused_at > REFUSAL_SECONDS:
+            await arun(self._connection, refusals.take_back(self._name), self._schema)
+            self._refused_at = None
+        return result
 
     async def _open(self) -> OwnAsyncConnection:
         try:
@@ -163,6 +192,10 @@ class ReconnectingConnection:
             work = asyncio.create_task(_cancel(connection))
             self._abandoned.add(work)
             work.add_done_callback(self._abandoned.discard)
+
+
+def _in_one_line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 async def _cancel(connection: OwnAsyncConnection) -> None:

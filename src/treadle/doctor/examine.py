@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from treadle.db.database import Database
 from treadle.db.examination import aexamination, areceives_notifications, examination, receives_notifications
+from treadle.db.queries import refusals
 from treadle.db.queries.error_groups import count_muted
 from treadle.db.queries.operations import find_pauses
 from treadle.db.query import Query, QueryFailed
@@ -36,6 +37,7 @@ from treadle.doctor.rules import (
 )
 from treadle.doctor.rules import limits as limit_rules
 from treadle.doctor.rules.unanswered import unanswered
+from treadle.words.refusal import Refusal
 
 
 class Check(NamedTuple):
@@ -47,7 +49,8 @@ class Check(NamedTuple):
 
 
 SERVER = (
-    Check(("version", "writable", "durability", "timeouts", "notification_queue"), ("server",), server.check_server),
+    Check(("version", "durability", "timeouts", "notification_queue"), ("server",), server.check_server),
+    Check(("writable",), ("server", "refusal"), server.check_writable),
     Check(("connections",), ("connections",), server.check_connections),
     Check(("transaction_age", "multixact_age"), ("server", "ages"), server.check_ages),
     Check(("clock",), ("clock",), server.check_clock),
@@ -65,6 +68,10 @@ VERSION = Check(("schema",), ("records", "expected"), schema.check_version)
 BLOCKED = SERVER[-1]
 UNOPENED = Check(("unopened_limits",), ("workers", "unopened_limits"), limit_rules.check_unopened)
 STALLED = Check(("stalled_workers",), ("quiet_workers", "overdue_jobs"), stalled.check_stalled)
+UNCLAIMED = Check(
+    ("unclaimed_jobs",), ("workers", "quiet_workers", "overdue_jobs", "active_types"), unclaimed.check_unclaimed
+)
+TICKS = Check(("ticks",), ("tick",), work.check_tick)
 # Only if the schema is the one that this version expects.
 SCHEMA = (
     Check(("functions",), ("records", "expected", "functions"), schema.check_functions),
@@ -88,10 +95,11 @@ SCHEMA = (
     Check(("shared_types",), ("workers",), lanes.check_shared_types),
     Check(("paused_lanes",), ("server", "lanes", "pauses"), lanes.check_pauses),
     STALLED,
-    Check(("unclaimed_jobs",), ("workers", "quiet_workers", "overdue_jobs", "active_types"), unclaimed.check_unclaimed),
+    UNCLAIMED,
     Check(("hidden_jobs",), ("hidden_jobs",), unclaimed.check_hidden),
     Check(("untriggered_jobs",), ("untriggered_jobs",), unclaimed.check_untriggered),
-    Check(("ticks",), ("tick",), work.check_tick),
+    TICKS,
+    Check(("uncounted_jobs",), ("uncounted",), work.check_uncounted),
     Check(("clock_jumps",), ("clock_jumps",), server.check_clock_jumps),
     Check(("failure_rates",), ("failure_rates", "muted_errors"), failures.check_failure_rates),
     Check(("crashing_jobs",), ("crashing_jobs",), work.check_crashes),
@@ -153,16 +161,16 @@ async def aexamine(database: Database, limits: Limits | None = None) -> list[Fin
 
 async def afind_signs(database: Database) -> frozenset[object]:
     """What calls for an examination when it changes: the sessions that lock a table of the queue; if there are
-    none, which workers are alive or stuck. It waits for no lock."""
+    none, which workers are alive or stuck, and what the server refuses. It waits for no lock."""
     async with aexamination(database) as run:
         blockers = await run(queries.find_table_blockers())
         locked = [] if isinstance(blockers, QueryFailed) else [each.id for each in blockers if each.whole_table]
         if locked:
             return frozenset(locked)
-        workers = await run(queries.find_workers())
-    if isinstance(workers, QueryFailed):
+        workers, refusal = await run(queries.find_workers()), await run(refusals.find())
+    if isinstance(workers, QueryFailed) or isinstance(refusal, QueryFailed):
         return frozenset()
-    return frozenset((each.worker_id, each.live, each.stuck is not None) for each in workers)
+    return frozenset([refusal, *((each.worker_id, each.live, each.stuck is not None) for each in workers)])
 
 
 def examination_steps(schema_name: str, limits: Limits) -> Examination:
@@ -193,6 +201,8 @@ def examination_steps(schema_name: str, limits: Limits) -> Examination:
         yield from _look_again(context, facts)
     if is_blocked:
         checks = tuple(check for check in checks if not _timed_out(check, facts))
+    if isinstance(facts["refusal"], Refusal):  # what follows from it needs no remedy of its own
+        checks = tuple(check for check in checks if check not in (STALLED, UNCLAIMED, TICKS))
     return [*of_version, *(finding for check in checks for finding in _apply(context, check, facts))]
 
 
@@ -222,6 +232,7 @@ def _table_blockers(context: Context) -> Generator[Query[Any], Any, list[TableBl
 def server_queries() -> Mapping[str, Query[Any]]:
     return {
         "server": queries.get_server(),
+        "refusal": refusals.find(),
         "connections": queries.count_connections(),
         "ages": queries.get_database_ages(),
         "vacuum_blockers": queries.find_vacuum_blockers(),
@@ -275,6 +286,7 @@ def schema_queries(limits: Limits) -> Mapping[str, Query[Any]]:
         "lanes": queries.find_due_lanes(),
         "pauses": find_pauses(),
         "tick": queries.get_tick(limits.tick),
+        "uncounted": queries.get_uncounted(),
         "clock_jumps": queries.find_clock_jumps(limits.clock_jump),
         "abandoned_claims": queries.find_abandoned_claims(limits.client_silence),
         "active_types": queries.find_active_types(limits.unclaimed[0]),

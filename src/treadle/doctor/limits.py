@@ -63,6 +63,8 @@ class Limits(NamedTuple):
     hidden: float = 60
     """How long a job may be due where no claim looks. Ticks find it within seconds."""
     tick: float = 60
+    uncounted: tuple[float, float] = (60, 300)
+    """How long ago the first job that is not counted may have finished. Workers count every 5 s."""
     crashes: int = 2
     """How many times a job has crashed its worker."""
     failing_key: tuple[float, float] = (600, 3600)

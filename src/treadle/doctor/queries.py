@@ -186,6 +186,11 @@ def get_tick(seconds: float) -> Query[Tick]:
     return Query(statement("get_tick"), {"seconds": seconds}, lambda rows: Tick._make(rows[0]))
 
 
+def get_uncounted() -> Query[float | None]:
+    """For how many seconds the first job that is not counted has been finished."""
+    return Query(statement("get_uncounted"), {}, lambda rows: rows[0][0])
+
+
 def find_abandoned_claims(seconds: float) -> Query[list[AbandonedClaim]]:
     params = {"seconds": seconds}
     return Query(statement("find_abandoned_claims"), params, lambda rows: [AbandonedClaim._make(row) for row in rows])

@@ -210,6 +210,11 @@ def _database(state: QueueState, found: DatabaseMetrics) -> list[Metric]:
     rows = [Sample({"state": "live"}, found.live_rows), Sample({"state": "dead"}, found.dead_rows)]
     sizes = [Sample({"part": "table"}, found.table_bytes), Sample({"part": "indexes"}, found.index_bytes)]
     return [
+        _one(
+            "treadle_writable",
+            "0: the server refuses what workers write, for example because its disk is full.",
+            int(state.refusal is None),
+        ),
         _one("treadle_counted_seconds", "How long ago finished jobs were last counted, by a worker.", counted),
         _one(
             "treadle_tick_age_seconds",

@@ -39,7 +39,16 @@ def make_overview(state: QueueState, chart: Chart, running: list[JobSnapshot]) -
     lanes, totals = count_jobs(state)
     running.sort(key=lambda each: (each.started_at is None, each.started_at, each.id))
     return Overview(
-        state.at, lanes, state.workers, state.pauses, chart.spans, chart.step, totals, _rate(state.recent), running
+        state.at,
+        lanes,
+        state.workers,
+        state.pauses,
+        chart.spans,
+        chart.step,
+        totals,
+        _rate(state.recent),
+        running,
+        state.refusal,
     )
 
 

@@ -8,10 +8,12 @@ from typing import Any, NamedTuple
 from treadle.db.database import Database
 from treadle.db.queries import operations as operation_queries
 from treadle.db.queries import overview as overview_queries
+from treadle.db.queries import refusals
 from treadle.db.queries.overview import Chart, Counts, LaneDepth
 from treadle.db.query import Query
 from treadle.words.changes import Pause
 from treadle.words.overview import WorkerRow
+from treadle.words.refusal import Refusal
 
 # The throughput is that of a minute, whatever the charts show.
 RATE_STEP, RATE_WINDOW = 60, 600
@@ -24,6 +26,8 @@ class QueueState(NamedTuple):
     counts: Counts
     workers: list[WorkerRow]
     pauses: list[Pause]
+    refusal: Refusal | None
+    """Why the server refuses what workers write."""
 
     @property
     def at(self) -> datetime:
@@ -39,6 +43,7 @@ def state_queries() -> list[Query[Any]]:
         overview_queries.count_statuses(),
         overview_queries.find_recent_workers(),
         operation_queries.find_pauses(),
+        refusals.find(),
     ]
 
 

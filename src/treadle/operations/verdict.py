@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import urlencode
 
 from treadle.db.database import Database, DatabaseError
+from treadle.db.queries import refusals
 from treadle.db.queries.error_groups import count_muted
 from treadle.db.queries.operations import find_pauses
 from treadle.db.query import Query
@@ -30,6 +31,7 @@ from treadle.text.masking import masked
 from treadle.words.changes import Pause
 from treadle.words.errors import DatabaseUnreachable, TooSlow, TreadleError
 from treadle.words.formatting import printable, span
+from treadle.words.refusal import Refusal
 
 # A read takes no longer, whatever happens.
 SECONDS = 2.0
@@ -75,6 +77,8 @@ class Facts(NamedTuple):
     pauses: Sequence[Pause] = ()
     rates: Sequence[FailureRate] = ()
     limits: Limits = Limits()
+    refusal: Refusal | None = None
+    """Why the server refuses what workers write."""
 
 
 Reading: TypeAlias = Generator[Sequence[Query[Any]], Any, Facts]
@@ -114,11 +118,11 @@ class VerdictReader:
 
     def _reading(self) -> Reading:
         # First the locks, in which it does not wait for any.
-        now, blockers = yield [queries.get_clock(), queries.find_table_blockers()]
+        now, blockers, refusal = yield [queries.get_clock(), queries.find_table_blockers(), refusals.find()]
         limits = self._limits
         blockers = [each for each in blockers if max(each.seconds or 0, each.waited or 0) >= limits.blocked]
         if any(each.stops_reading for each in blockers):
-            return Facts(now, blockers, limits=limits)
+            return Facts(now, blockers, limits=limits, refusal=refusal)
         # In a transaction of the caller's, the settings would outlive the queries.
         settings = [queries.use_indexes()] if self._database.owned else []
         *_, workers, lanes, pauses = yield [*settings, queries.find_workers(), queries.find_due_lanes(), find_pauses()]
@@ -129,7 +133,7 @@ class VerdictReader:
             ]
             self._rates = without_muted(rates, muted)
             self._rated_at = time.monotonic()
-        return Facts(now, blockers, workers, lanes, pauses, self._rates, limits)
+        return Facts(now, blockers, workers, lanes, pauses, self._rates, limits, refusal)
 
 
 def judge(facts: Facts) -> list[Verdict]:
@@ -148,6 +152,13 @@ def with_findings(verdicts: Sequence[Verdict], findings: Iterable[Finding]) -> l
     ]
     wrong = [each for each in verdicts if each != ALL_WELL]
     return sorted([*wrong, *found], key=lambda each: -each.severity.rank) or [ALL_WELL]
+
+
+def _refused(facts: Facts) -> list[Verdict]:
+    if facts.refusal is None:
+        return []
+    remedy = facts.refusal.remedy.partition("\n")[0]
+    return [_verdict(Severity.CRITICAL, facts.refusal.sentence, "writable", "/health", "What to do", remedy)]
 
 
 def _blocked(facts: Facts) -> list[Verdict]:
@@ -283,6 +294,7 @@ def _late(facts: Facts) -> list[Verdict]:
 
 # Each returns what it finds.
 RULES: tuple[Callable[[Facts], list[Verdict]], ...] = (
+    _refused,
     _blocked,
     _unserved,
     _stuck,

@@ -18,6 +18,7 @@ from treadle.why.rules.pending import (
     workers_paused,
 )
 from treadle.why.rules.position import busy, ready
+from treadle.why.rules.refused import refused
 from treadle.why.rules.schedule import (
     ended,
     erroneous,
@@ -44,7 +45,7 @@ def decide(facts: Facts, blocker: Reason | None = None) -> Reason:
     if facts.status.finished:
         return _with_origin(facts, finished(facts))
     if facts.status in (Status.CLAIMED, Status.RUNNING):
-        return _with_origin(facts, claimed(facts))
+        return _with_origin(facts, _first([each for each in (refused(facts), claimed(facts)) if each]))
     if reason := signal(facts) or (waiting(facts, blocker) if facts.job_type in (WORKFLOW, SIGNAL) else None):
         return reason  # no worker runs it
     later = due_later(facts)
@@ -55,6 +56,7 @@ def decide(facts: Facts, blocker: Reason | None = None) -> Reason:
         waiting(facts, blocker),
         key_blocked(facts, None if facts.waits else blocker),
         *limited(facts),
+        refused(facts),
         unserved(facts),
         workers_paused(facts),
         workers_stuck(facts),
@@ -79,6 +81,7 @@ def decide_schedule(facts: ScheduleFacts, unfinished: Reason | None = None) -> R
         starts_later(facts),
         # From here on, jobs are enqueued, but they do not run.
         *jobs_paused(facts),
+        refused(facts),
         unserved(facts) if any(not each.is_client for each in facts.workers) else None,
         workers_paused(facts),
         workers_stuck(facts),

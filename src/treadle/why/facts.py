@@ -8,6 +8,7 @@ from uuid import UUID
 from treadle.words.changes import Pause
 from treadle.words.job import Origin
 from treadle.words.limit_status import LimitKind
+from treadle.words.refusal import Refusal
 from treadle.words.status import Status
 from treadle.words.stuck import StoppedChild, Stuck
 
@@ -188,6 +189,8 @@ class Facts(NamedTuple):
     is_open: bool = False
     """It is a batch that is not closed."""
     waits_for_signal: bool = False
+    refusal: Refusal | None = None
+    """Why the server refuses what workers write."""
 
 
 class ScheduleFacts(NamedTuple):
@@ -225,3 +228,4 @@ class ScheduleFacts(NamedTuple):
     """The live ones, those that serve its jobs first."""
     last_worker: tuple[str, datetime] | None = None
     """If there is no live worker: the one that was seen last, and when."""
+    refusal: Refusal | None = None

@@ -14,6 +14,7 @@ from treadle.why.facts import Ahead, Facts, Failure, JobWorker, LimitUse, LiveWo
 from treadle.words.changes import Pause
 from treadle.words.errors import JobNotFound, UnknownSchedule
 from treadle.words.job import Origin
+from treadle.words.refusal import Refusal
 from treadle.words.status import Status
 from treadle.words.stuck import StoppedChild, Stuck
 
@@ -28,12 +29,12 @@ _JobColumns = namedtuple(
     "stopped_children running_beside failed_attempt failed_at failed_error failed_newest cancelled_by cancel_reason "
     "pauses blocker earlier row_lock workers last_worker last_seen_at "
     "ahead_in_lane ahead_same_priority ahead_higher_priority finished_attempts finished_within tick_age "
-    "null_columns schema origin limits waits waited_for unended is_open waits_for_signal",
+    "null_columns schema origin limits waits waited_for unended is_open waits_for_signal refusal",
 )
 _ScheduleColumns = namedtuple(
     "_ScheduleColumns",
     "at name job_type queue overlap in_code declared_at retired_at paused_at starts_at next_at ended last_at last_job "
-    "last_status error retry_at skipped paused_by pause_reason pauses workers last_worker last_seen_at",
+    "last_status error retry_at skipped paused_by pause_reason pauses workers last_worker last_seen_at refusal",
 )
 
 
@@ -63,6 +64,7 @@ def _statement(name: str, subject: str) -> str:
         "pauses_of": statement("pauses_of"),
         "live_workers": statement("live_workers"),
         "last_worker": statement("last_worker"),
+        "find_refusal": statement("find_refusal"),
     }
     for part, sql in parts.items():
         text = text.replace(f"(/* {part}.sql */)", f"({sql})".replace("job.", f"{subject}."))
@@ -79,6 +81,7 @@ def _schedule_facts(row: tuple[Any, ...]) -> ScheduleFacts:
             "pauses": _each(_pause, found.pauses),
             "workers": _each(_worker, found.workers),
             "last_worker": None if found.last_worker is None else (found.last_worker, found.last_seen_at),
+            "refusal": _refusal(found.refusal),
         }
     )
 
@@ -116,6 +119,7 @@ def _facts(row: tuple[Any, ...]) -> Facts:
             "origin": None if found.origin is None else _origin(found.origin),
             "limits": _each(_limit, found.limits),
             "others_waited_for": max(0, int(found.unended or 0) - 1),
+            "refusal": _refusal(found.refusal),
         }
     )
 
@@ -151,6 +155,10 @@ def _limit(values: list[Any]) -> LimitUse:
         name: _moment_or_none(getattr(limit, name)) for name in ("opens_at", "frees_at", "changed_at")
     }
     return limit._replace(**times)
+
+
+def _refusal(name: str | None) -> Refusal | None:
+    return None if name is None else Refusal(name)
 
 
 def _origin(text: str) -> Origin | None:

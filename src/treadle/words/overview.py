@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Literal, NamedTuple, TypeAlias
 
 from treadle.words.changes import Pause
+from treadle.words.refusal import Refusal
 from treadle.words.snapshot import JobSnapshot
 from treadle.words.status import Status
 from treadle.words.stuck import StoppedChild, Stuck
@@ -134,6 +135,8 @@ class Overview(NamedTuple):
     """Finished jobs per second, over the last minute that was counted."""
     running: Sequence[JobSnapshot] = ()
     """Running jobs, in the order in which they started; at most as many as were asked for."""
+    refusal: Refusal | None = None
+    """Why the server refuses what workers write, for example because its disk is full."""
 
 
 class Mark(NamedTuple):

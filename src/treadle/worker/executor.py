@@ -27,6 +27,7 @@ from treadle.worker.job_slots import JobSlots, State
 from treadle.worker.outcomes import ChildEnded, raised, returned, stopped
 from treadle.worker.recycling import UNLIMITED, Limits
 from treadle.worker.running import Running, deadline_of
+from treadle.worker.tracing import Untraced, untraced
 
 _SUCCESSES = (Ending.COMPLETED, Ending.WRITTEN)
 
@@ -58,14 +59,14 @@ class Executor:
             arguments = attempt.arguments = function.arguments.load(running.claim.data, attempt)
             if function.is_async and not self._middlewares:
                 # The most frequent case has no wrapper: at tens of thousands of jobs per second it is measurable.
-                result = await function.function(**arguments)
+                result = await Untraced(function.function(**arguments))
             else:
                 job, handler = job_of(attempt), partial(function.function, **arguments)
                 if function.is_async:
                     call = partial(self._middlewares.acall, job, handler)
                 else:
                     call = partial(self._on_thread, partial(self._middlewares.call, job, handler))
-                result = await self._around(running, call)
+                result = await Untraced(self._around(running, call))
             return returned(function, attempt, result)
         except BaseException as error:  # also SystemExit: a handler must not end the worker
             return raised(function, attempt, error)
@@ -132,7 +133,7 @@ def _pool(threads: int) -> ThreadPoolExecutor:
 
 def _called(call: Callable[[], Any]) -> tuple[bool, Any]:
     try:
-        return True, call()
+        return True, untraced(call)
     except BaseException as error:
         return False, error
     finally:

@@ -20,6 +20,8 @@ from typing import NamedTuple
 from uuid import UUID
 
 from treadle.words.clock import now
+from treadle.words.refusal import SECONDS as REFUSAL_SECONDS
+from treadle.words.refusal import Refusal
 
 _HEADER = struct.Struct("<d")  # when the lease was last renewed
 _HIGHEST = struct.Struct("<i")  # the highest slot that was ever used, behind it
@@ -32,6 +34,8 @@ _LOOP = struct.Struct("<Qiii")  # of the event loop: its thread, as Python and a
 _LOOP_AT = 24
 _ENDING = struct.Struct("<i")  # the exit code with which the worker ends by itself
 _ENDING_AT = 44
+_REFUSAL = struct.Struct("<dB")  # when the server last refused a write, and why
+_REFUSAL_AT = 48
 _SLOT = struct.Struct("<16sqddi")  # job, lease number, started, deadline, process
 _STATE_AT = 63
 _SLOTS = struct.Struct("<16sqddi19xB")  # with the state
@@ -129,6 +133,15 @@ class JobSlots:
     @ending.setter
     def ending(self, code: int) -> None:
         _ENDING.pack_into(self._memory, _ENDING_AT, code)
+
+    @property
+    def refusal(self) -> Refusal | None:
+        """Why the server refuses what the worker writes now."""
+        moment, number = _REFUSAL.unpack_from(self._memory, _REFUSAL_AT)
+        return list(Refusal)[number] if now() - moment <= REFUSAL_SECONDS else None
+
+    def was_refused(self, refusal: Refusal) -> None:
+        _REFUSAL.pack_into(self._memory, _REFUSAL_AT, now(), list(Refusal).index(refusal))
 
     # The event loop. The worker writes where it runs and when; both sides write and clear the stack.
 

@@ -339,6 +339,9 @@ class Supervisor:
         stuck = min(now() - each.slots.pulse if each.slots.pulse else 0.0 for each in claiming)
         if stuck > STUCK_SECONDS:
             return Answer(503, f"not ready: no event loop has run for {stuck:.0f} seconds; see treadle doctor\n")
+        refusals = [each.slots.refusal for each in claiming]
+        if (refusal := refusals[0]) is not None and None not in refusals:
+            return Answer(503, f"not ready: {refusal.sentence}\n")
         return Answer(200, "ready\n")
 
     async def _enforce(self) -> None:

@@ -17,7 +17,7 @@ from typing import Any, Self, Unpack
 
 from treadle.db.queries import limits as limit_queries
 from treadle.db.queries import worker as worker_queries
-from treadle.db.reconnecting import DatabaseUnavailable, Outage
+from treadle.db.reconnecting import DatabaseUnavailable, Outage, WriteRefused
 from treadle.jobs.workload import Workload
 from treadle.text.log import log
 from treadle.text.masking import redacted
@@ -259,10 +259,13 @@ class Worker:
 
     def unavailable(self, error: DatabaseUnavailable | None) -> None:
         """A statement failed; or, with None, succeeded."""
+        if isinstance(error, WriteRefused):
+            self.slots.was_refused(error.refusal)
         if error is not None:
             if self.outage.failed():
                 self._listeners.emit(events.DatabaseLost(self.worker_id, redacted(str(error))))
-        elif (seconds := self.outage.succeeded()) is not None:
+        # While the server cannot write, other statements succeed.
+        elif self.slots.refusal is None and (seconds := self.outage.succeeded()) is not None:
             self._listeners.emit(events.DatabaseBack(self.worker_id, seconds))
 
     def _concurrency_changed(self, number: int, former: int) -> None:

@@ -8,16 +8,28 @@ from rich.text import Text
 
 from treadle.words.formatting import count, estimated, printable, rate, span
 from treadle.words.overview import Overview, Total
+from treadle.words.refusal import Refusal
 from treadle.words.status import Status
 
 LEVELS = "▁▂▃▄▅▆▇█"
 
 
-def first_line(where: str, type_filter: str, clock: datetime, width: int, unavailable_for: float | None) -> Text:
-    """`unavailable_for`: seconds for which the database has not replied."""
+def first_line(
+    where: str,
+    type_filter: str,
+    clock: datetime,
+    width: int,
+    unavailable_for: float | None,
+    refusal: Refusal | None = None,
+) -> Text:
+    """`unavailable_for`: seconds for which the database has not replied. `refusal`: why it does not write."""
     filtered = f"  type: {printable(type_filter)[:30]}" if type_filter else ""
     time = Text(f"{clock:%H:%M:%S}", style="dim")
-    right = time if unavailable_for is None else unavailable_text(unavailable_for)
+    right = time
+    if unavailable_for is not None:
+        right = unavailable_text(unavailable_for)
+    elif refusal is not None:
+        right = Text(f" {refusal.sentence} ", style="red reverse")
     named = Text(printable(where), style="bold")
     named.truncate(max(8, width - right.cell_len - len(filtered) - 1), overflow="ellipsis")
     return justified(Text.assemble(named, (filtered, "cyan")), right, width)

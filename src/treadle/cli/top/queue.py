@@ -147,8 +147,9 @@ class QueueScreen(LiveScreen):
 
     def draw_header(self) -> None:
         width, now = self.size.width, datetime.now().astimezone()
-        first = first_line(self.app.where, self._type_filter, now, width, self.app.refresher.unavailable_for)
-        self._header.update(Text("\n").join([first, second_line(self._snapshot.overview, width)]))
+        overview, unavailable_for = self._snapshot.overview, self.app.refresher.unavailable_for
+        first = first_line(self.app.where, self._type_filter, now, width, unavailable_for, overview.refusal)
+        self._header.update(Text("\n").join([first, second_line(overview, width)]))
 
     def _matches(self, *names: str) -> bool:
         return any(self._type_filter.lower() in name.lower() for name in names)

@@ -6,6 +6,7 @@ from treadle.doctor.facts import ClockJump, ClockOffset, ConnectionUse, Database
 from treadle.doctor.finding import Context, Finding, Severity, ok, severity_of
 from treadle.doctor.text import identifier, lines, plural
 from treadle.words.formatting import span
+from treadle.words.refusal import Refusal
 
 OLDEST, NEWEST = 14, 18
 # PostgreSQL refuses to assign transaction ids when three million of these are left.
@@ -17,7 +18,6 @@ FAILSAFE = 1_600_000_000
 def check_server(context: Context, server: Server) -> list[Finding]:
     return [
         _version(server),
-        _writable(server),
         _durability(server),
         _timeouts(context, server),
         _notifications(context, server),
@@ -36,13 +36,25 @@ def _version(server: Server) -> Finding:
     )
 
 
-def _writable(server: Server) -> Finding:
+def check_writable(context: Context, server: Server, refusal: Refusal | None) -> list[Finding]:
+    return [_writable(server, refusal)]
+
+
+def _writable(server: Server, refusal: Refusal | None) -> Finding:
     if server.in_recovery:
         return Finding(
             "writable",
             Severity.CRITICAL,
             "This server is a standby: jobs cannot be enqueued, claimed or completed.",
             remedy="Use the URL of the primary. If the URL lists several hosts, add target_session_attrs=read-write.",
+        )
+    if refusal is not None:
+        return Finding(
+            "writable",
+            Severity.CRITICAL,
+            refusal.sentence,
+            "It has refused what a worker writes within the last ten seconds: jobs are not claimed, and outcomes wait.",
+            refusal.remedy,
         )
     if server.settings.get("default_transaction_read_only") == "on":
         return Finding(

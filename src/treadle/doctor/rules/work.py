@@ -206,6 +206,24 @@ def check_tick(context: Context, tick: Tick) -> list[Finding]:
     ]
 
 
+def check_uncounted(context: Context, seconds: float | None) -> list[Finding]:
+    severity = severity_of(seconds or 0.0, *context.limits.uncounted)
+    if seconds is None or severity is Severity.OK:
+        return [ok("uncounted_jobs", "Workers count the jobs that finish.")]
+    return [
+        Finding(
+            "uncounted_jobs",
+            severity,
+            "Workers do not count the jobs that finish: charts, rates and metrics stand still.",
+            f"The first job that is not counted finished {span(seconds)} ago.",
+            f"Count some to see what is wrong: select {identifier(context.schema)}.count_minutes(p_limit => 1000); "
+            "-- 0 while a worker counts\n"
+            "If it takes long, the server is overloaded: workers count in smaller steps then, and catch up when it is "
+            "not. The log of the workers says why a step failed.",
+        )
+    ]
+
+
 def check_crashes(context: Context, jobs: Sequence[CrashingJob]) -> list[Finding]:
     if not jobs:
         return [ok("crashing_jobs", "No job crashes its worker repeatedly.")]

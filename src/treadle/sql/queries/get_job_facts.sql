@@ -127,7 +127,8 @@ select
     treadle.is_waiting(job.status, job.holds),
     coalesce(waited.watched, workflow.first), coalesce(nullif(waited.jobs, 0), workflow.jobs),
     coalesce(workflow.is_open, false),
-    job.holds & 4 <> 0
+    job.holds & 4 <> 0,
+    (/* find_refusal.sql */)
 from job
 cross join finished
 cross join treadle.tick_clock as clock

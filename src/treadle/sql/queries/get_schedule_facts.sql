@@ -41,7 +41,8 @@ select
     skipped.times, paused.actor, paused.reason,
     (/* pauses_of.sql */),
     (/* live_workers.sql */),
-    last_worker.worker_id, last_worker.seen_at
+    last_worker.worker_id, last_worker.seen_at,
+    (/* find_refusal.sql */)
 from schedule
 left join lateral (
     -- The times that were left out since its last job was enqueued.

@@ -15,10 +15,16 @@ declare
 begin
     if not p_sure then
         perform treadle.tick();
-        -- If that did nothing, another session is just making one.
+        -- Of others, what is committed counts (note_tick). If this made none, another session is just making one.
         if coalesce(pg_sequence_last_value('treadle.tick_clock'::regclass), 0)
-            between extract(epoch from clock_timestamp() - c_wait) * 1000000
-            and extract(epoch from clock_timestamp()) * 1000000
+                between extract(epoch from clock_timestamp() - c_wait) * 1000000
+                and extract(epoch from clock_timestamp()) * 1000000
+            or exists (
+                select
+                from treadle.ticks as tick
+                where tick.xid = pg_current_xact_id_if_assigned()
+                  and tick.ticked_at between clock_timestamp() - c_wait and clock_timestamp()
+            )
         then
             return null;
         end if;

@@ -402,7 +402,6 @@ begin
         perform treadle.roll_up_workflows('-infinity') where exists (select from treadle.member_changes);
     end if;
 
-    perform setval('treadle.tick_clock', (extract(epoch from clock_timestamp()) * 1000000)::bigint);
     return v_changed;
 end
 $$;
