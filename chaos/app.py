@@ -109,6 +109,7 @@ def pay(job: Job, token: str, seconds: float, exclusive: list[str], ending: dict
             time.sleep(seconds)
             # The commit finishes the job shortly before its handler returns, and the next job with its key may start.
             run_locks.release(acquired)
+            ledger.note("finishing", id=str(job.id), lease=job.fence)
             job.complete({"lease": job.fence})
         return None
 

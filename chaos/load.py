@@ -173,7 +173,9 @@ class Load:
 
     def _invoke(self, calls: list[Call], options: dict[str, Any]) -> list[str]:
         tokens = [str(call["token"]) for call in calls]
-        after = [(each.id, True) if isinstance(each, After) else (each, False) for each in options.get("after", ())]
+        after = [
+            (each.id, "ended") if isinstance(each, After) else (each, "completed") for each in options.get("after", ())
+        ]
         unique = options["unique"].key if "unique" in options else None
         ledger.note("invoked", tokens=tokens, unique=unique, max_attempts=options["retry"].max_attempts, after=after)
         return tokens

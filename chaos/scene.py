@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import psycopg
 
-from chaos.checker import Row, Tables, Verdict, check
+from chaos.checker import Row, Tables, Verdict, check, row_fields
 from chaos.ledger import FOLDER, Ledger, count, read
 from chaos.processes import ROOT, WorkerProgram
 from chaos.proxy import Proxy
@@ -179,7 +179,10 @@ class Scene:
                 frozenset(token for (token,) in connection.execute("select token from public.orders").fetchall()),
                 _pairs(connection, "select job_id::text, lease from public.effects"),
             )
-        return check(read(self.ledger.folder), found, CRASH_LIMIT)
+        verdict = check(read(self.ledger.folder), found, CRASH_LIMIT)
+        for fields in row_fields(found, CRASH_LIMIT):
+            self.ledger.note("row", **fields)
+        return verdict
 
     def run_python(self, *command: str) -> None:
         environment = os.environ | {"TREADLE_DATABASE_URL": self.server.url} | self._environment()
