@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from chaos.judge import Record, Run, most_used, over_limits
+from chaos.moves import Move
 
 LATE = 1.0
 CLOSED_SLACK = 0.25  # a claim that began before the limit was closed may still commit
@@ -53,17 +54,6 @@ RULES = (
     Rule("both_kinds", ("both_kinds",), 4),
     Rule("both_kinds rate", ("both_kinds",), 40, per_second=True, burst=10),
 )
-
-
-class Move(NamedTuple):
-    """A job was claimed, or taken or given back by its worker, as a trigger noted it. Times are those of the ledger."""
-
-    job: str
-    lease: int
-    at: float
-    status: str
-    job_type: str = ""
-    tenant: str = ""
 
 
 @dataclass
