@@ -34,7 +34,7 @@ class RequestedFailure(Exception):
 
 
 @contextmanager
-def recorded_run(job: Job, token: str, exclusive: list[str], **more: Any) -> Iterator[list[int]]:
+def recorded_run(job: Job, token: str, exclusive: list[str], breaks: bool = False, **more: Any) -> Iterator[list[int]]:
     """Record the start and end of a run, and detect runs that overlap with it."""
     run = {"id": str(job.id), "lease": job.fence}
     acquired, others = run_locks.acquire([f"job {job.id}", *exclusive], {**run, "pid": os.getpid()})
@@ -42,7 +42,7 @@ def recorded_run(job: Job, token: str, exclusive: list[str], **more: Any) -> Ite
     how = "stopped"
     try:
         yield acquired
-        how = "returned"
+        how = "broke" if breaks else "returned"
     except Exception as error:
         how = {Snooze: "snoozed", Cancel: "cancelled"}.get(type(error), "raised")
         raise
@@ -82,7 +82,7 @@ def _end_loop(how: str) -> None:
 async def on_event_loop(
     job: Job, token: str, seconds: float, exclusive: list[str], ending: dict[str, Any]
 ) -> dict[str, int]:
-    with recorded_run(job, token, exclusive):
+    with recorded_run(job, token, exclusive, breaks="ends_loop" in ending):
         if seconds:
             await asyncio.sleep(seconds)
         return decide(job, **ending)

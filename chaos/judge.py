@@ -34,7 +34,8 @@ an attempt: a later one of the same job has a larger number.
                    unasked     the client has taken it without asking the queue: it counts, and is not judged
                    schedule    and `scheduled_for`: the time of a schedule for which the job was added
     finishing    the handler is about to commit the completion of its job itself, before it ends: `id`, `lease`
-    end          an attempt ends: `id`, `lease`, and `how`: returned, raised, snoozed, cancelled, stopped
+    end          an attempt ends: `id`, `lease`, and `how`: returned, raised, snoozed, cancelled, stopped; or broke: the
+                 handler has returned, and broken its process, so that it may complete or fail
 
     By those who watch
     accepted     the queue has accepted an `outcome` of an attempt: `id`, `lease`
@@ -248,7 +249,7 @@ def _lost_and_phantom(history: History) -> Iterator[Violation]:
 
 def _ends(history: History) -> Iterator[Violation]:
     """Each job is finished, and the ledger explains its status."""
-    raised = Counter(job for (job, _), end in history.ends.items() if end["how"] == "raised")
+    raised = Counter(job for (job, _), end in history.ends.items() if end["how"] in ("raised", "broke"))
     gave_up = {job for (job, _), end in history.ends.items() if end["how"] == "cancelled"}
     started = {(start["id"], start["lease"]) for start in history.starts}
     ids = {row["token"]: job for job, row in history.rows.items()}
@@ -260,7 +261,7 @@ def _ends(history: History) -> Iterator[Violation]:
             if claim not in started:
                 text = f"job {job}: completed under lease number {row['lease']}, but did not run under it"
                 yield Violation("lost", text)
-            elif claim not in history.finishing and history.how(claim) != "returned":
+            elif claim not in history.finishing and history.how(claim) not in ("returned", "broke"):
                 yield Violation("lost", f"job {job}: completed, but its handler did not return ({history.how(claim)})")
         elif row["status"] == "failed":
             if raised[job] < row["max_attempts"] and not row.get("excused"):

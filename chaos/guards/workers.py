@@ -18,6 +18,13 @@ MUTANTS = [
         test("worker/services", "test_a_part_that_fails_or_is_cancelled_is_started_again"),
     ),
     Mutant(
+        "a process that cannot print why it ends does not wait for its threads",
+        f"{WORKER}/process.py",
+        "    finally:  # even if",
+        "    else:  # even if",
+        test("worker/poison", "test_a_process_that_cannot_print_why_it_ends_does_not_wait_for_its_threads"),
+    ),
+    Mutant(
         "a job that has returned is responsible until its outcome is stored",
         f"{WORKER}/job_slots.py",
         " or each.state is State.ENDED\n",

@@ -87,6 +87,7 @@ class PlainSql(Storm):
         if job is None:
             return
         scene.ledger.note("fault", did="claim by an update")
+        scene.ledger.note("moving", id=str(job["id"]))
         scene.ledger.note("end", id=str(job["id"]), lease=job["lease"], how="raised")
         if rng.random() < 0.5:
             connection.execute("select fail_job(%s, 'plain', p_delay => '0')", [job["id"]])
