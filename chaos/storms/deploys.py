@@ -57,11 +57,10 @@ class Deploys(Storm):
         self._limit = {"name": f"deployed {self._number}", "amount": rng.randint(2, 6), "per": per}
         self._file.write_text(json.dumps(self._limit))
         scene.ledger.note("fault", did="deploy of a limit")
-        olds = list(filter(None, scene.workers))
-        for old in olds:
+        for old in list(filter(None, scene.workers)):  # while the others go on
             old.terminate()
-        until(lambda: not any(old.alive() for old in olds), lambda: "the workers end", 90)
-        until(lambda: self._is_in_force(scene), lambda: f"{self._limit} is in force", 90)
+            until(lambda old=old: not old.alive(), lambda: "the worker ends", 90)
+            until(lambda: self._is_in_force(scene), lambda: f"{self._limit} is in force", 90)
         self._set(scene, former["name"], None)
         self._note(scene, invoked, self._limit["amount"])
 
