@@ -20,7 +20,7 @@ FAULTS = {
     "logging": ("logging raises in", "close stderr in"),
     "parts": ("cancel in", "fail in", "hang in"),
     "event-loop": ("cancel all tasks", "stop the loop", "exit late"),
-    "deploys": ("deploy of a limit", "limit changed"),
+    "deploys": ("deploy of a limit", "limit "),
     "plain-sql": ("claims in plain SQL", "claim by an update"),
     "operators": ("operator: ", "pause", "concurrency changed"),
     "power-loss": ("loss of power",),
