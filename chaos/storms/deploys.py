@@ -1,5 +1,6 @@
 """Limits that are declared, added, renamed and changed while jobs run that nobody has limited before."""
 
+import itertools
 import json
 import time
 from collections.abc import Callable
@@ -33,10 +34,12 @@ class Deploys(Storm):
 
     name = "deploys"
     about = "limits are declared by new versions of the code, added, renamed and changed while jobs run"
-    every = (0.5, 2.0)
+    every = (0.2, 1.0)
 
     def before_workers(self, scene: Scene) -> None:
         self._number = 0
+        # A deploy takes long.
+        self._acts = itertools.cycle([self._add, self._declare, self._change, self._add, self._declare, self._deploy])
         self._file = scene.folder / "limit.json"
         scene.environment["TREADLE_CHAOS_LIMIT"] = str(self._file)
         self._limit: dict[str, Any] = {"name": "deployed 0", "amount": 5, "per": ""}
@@ -47,8 +50,7 @@ class Deploys(Storm):
         self._set(scene, None)
         self._enqueue(scene, rng)
         time.sleep(rng.uniform(0.1, 0.8))
-        act = rng.choices([self._change, self._add, self._declare, self._deploy], [3, 3, 3, 1])[0]
-        act(scene, rng)
+        next(self._acts)(scene, rng)
 
     def _enqueue(self, scene: Scene, rng: Random) -> None:
         tokens = [uuid4().hex for _ in range(JOBS)]
