@@ -4,12 +4,15 @@ import itertools
 import json
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from random import Random
 from typing import Any
 from uuid import uuid4
 
 import psycopg
 
+from chaos.processes import WorkerProgram
 from chaos.scene import Scene
 from chaos.storms.storm import Storm
 from chaos.waiting import until
@@ -60,22 +63,15 @@ class Deploys(Storm):
 
     def _enqueue(self, scene: Scene, rng: Random) -> None:
         tokens = [uuid4().hex for _ in range(JOBS)]
-        common = {"exclusive": [], "ending": {}}
+        common: dict[str, Any] = {"exclusive": [], "ending": {}}
         payloads = [
             json.dumps({"token": each, "tenant": rng.choice("abc"), "seconds": rng.uniform(0, 1.5), **common})
             for each in tokens
         ]
         scene.ledger.note("invoked", tokens=tokens)
-
-        def enqueue(connection: psycopg.Connection[Any]) -> None:
+        with suppress(psycopg.Error), scene.server.connect() as connection:
             ids = [str(job) for (job,) in connection.execute(ENQUEUE, [payloads])]
             scene.ledger.note("returned", tokens=tokens, ids=ids)
-
-        try:
-            with scene.server.connect() as connection:
-                enqueue(connection)
-        except psycopg.Error:
-            pass
 
     def _change(self, scene: Scene, rng: Random) -> None:
         scene.ledger.note("fault", did="limit changed")
@@ -100,15 +96,15 @@ class Deploys(Storm):
         invoked = self._new_limit(rng)
         self._file.write_text(json.dumps(self._limit))
         scene.ledger.note("fault", did="deploy of a limit")
-        for old in list(filter(None, scene.workers)):
+        for old in list(filter(None, scene.workers)):  # while the others go on
             old.terminate()
-            until(lambda old=old: not old.alive(), lambda: "the worker ends", 90)
-            until(
-                lambda: self._do(scene, lambda connection: connection.execute(IS_IN_FORCE, self._limit).fetchone())[0],
-                lambda: f"{self._limit} is in force",
-                90,
-            )
+            until(partial(_has_ended, old), lambda: "the worker ends", 90)
+            until(partial(self._is_in_force, scene), lambda: f"{self._limit} is in force", 90)
         self._note(scene, invoked, self._limit["amount"])
+
+    def _is_in_force(self, scene: Scene) -> bool:
+        done = self._do(scene, lambda connection: connection.execute(IS_IN_FORCE, self._limit).fetchone())
+        return bool(done == (True,))
 
     def _new_limit(self, rng: Random) -> float:
         """The limit before it has been lifted. Under a name that code had before, it would be an earlier version."""
@@ -138,3 +134,7 @@ class Deploys(Storm):
         per_tenant = self._limit["per"] == "tenant"
         for name, value in ("deployed", None if per_tenant else amount), ("tenant", amount if per_tenant else None):
             scene.ledger.note("limit", name=name, amount=value, invoked=invoked)
+
+
+def _has_ended(worker: WorkerProgram) -> bool:
+    return not worker.alive()

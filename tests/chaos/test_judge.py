@@ -120,7 +120,7 @@ def test_what_no_longer_runs_does_not_count() -> None:
 
 
 def test_a_time_of_a_schedule_with_two_jobs_is_found() -> None:
-    times = {"schedule": "nightly", "scheduled_for": "00:00"}
+    times: Any = {"schedule": "nightly", "scheduled_for": "00:00"}
     one = [ran("a", 3, 4, **times), ran("a", 5, 6, 2, **times)]
     assert found(*one) == []
     assert found(*one, ran("b", 7, 8, **times)) == ["duplicate"]
@@ -140,7 +140,7 @@ def test_an_attempt_that_ends_after_the_next_has_begun_is_found() -> None:
 
 def test_it_reads_a_ledger_and_shares_no_code(tmp_path: Path) -> None:
     (tmp_path / "1.jsonl").write_text("".join(json.dumps(each) + "\n" for each in added("a", 1)) + '{"what": "star')
-    command = [sys.executable, "-S", "-E", JUDGE, tmp_path]
+    command = [sys.executable, "-S", "-E", str(JUDGE), str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (1, "")
     assert done.stdout.splitlines() == [
