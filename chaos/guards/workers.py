@@ -18,6 +18,13 @@ MUTANTS = [
         test("worker/services", "test_a_part_that_fails_or_is_cancelled_is_started_again"),
     ),
     Mutant(
+        "an error after an outcome was stored changes nothing",
+        f"{WORKER}/completer.py",
+        "await write(batch, again or failures > 0)",
+        "await write(batch, failures > 0)",
+        test("worker/completer", "test_an_error_after_an_outcome_was_stored_changes_nothing"),
+    ),
+    Mutant(
         "a process that cannot print why it ends does not wait for its threads",
         f"{WORKER}/process.py",
         "    finally:  # even if",

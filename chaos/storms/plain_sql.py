@@ -33,6 +33,11 @@ CLAIM_BY_HAND = """
         order by holds & blocked_by_jobs() = 0 and random() < 0.8, random() limit 1 for update skip locked
     )
     returning id, lease"""
+OPEN = """
+    select from dependencies as edge
+    join jobs as other on other.id = edge.after_id
+    where edge.job_id = %s and other.finished_at is null
+    limit 1"""
 RELEASE = "select release_job(id) from jobs where worker_id = %s and status in ('claimed', 'running')"
 INSERT = "insert into jobs (job_type, priority, data) values (%s, %s, %s) returning id"
 
@@ -46,10 +51,10 @@ class PlainSql(Storm):
         self._locks = RunLocks(scene.ledger.folder)
 
     def inject(self, scene: Scene, rng: Random) -> None:
-        act = rng.choices([self._work, self._refuse, self._add], [6, 2, 2])[0]
         with suppress(psycopg.Error), scene.server.connect() as connection:
             connection.row_factory = dict_row
-            act(scene, rng, connection)
+            for act in rng.choices([self._work, self._refuse, self._add], [5, 3, 2], k=10):
+                act(scene, rng, connection)
 
     def end(self, scene: Scene) -> None:
         """Whatever was lost with a connection."""
@@ -90,7 +95,9 @@ class PlainSql(Storm):
         scene.ledger.note("fault", did="claim by an update")
         scene.ledger.note("moving", id=str(job["id"]))
         scene.ledger.note("end", id=str(job["id"]), lease=job["lease"], how="raised")
-        time.sleep(rng.choice([0, 0.2, 0.6]))  # what it waited for may end
+        end = time.monotonic() + rng.choice([0, 1.5])
+        while time.monotonic() < end and connection.execute(OPEN, [job["id"]]).fetchone() is not None:
+            time.sleep(0.02)  # meanwhile, what it waited for may end
         if rng.random() < 0.5:
             connection.execute("select fail_job(%s, 'plain', p_delay => '0')", [job["id"]])
         else:
