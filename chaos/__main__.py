@@ -11,7 +11,7 @@ from pathlib import Path
 
 from chaos.checker import Verdict
 from chaos.run import run
-from chaos.storms import MIXED, STORMS
+from chaos.storms import MIXTURES, STORMS
 
 SHOWN = ("enqueued", "unknown", "rolled back", "runs", "completed", "failed", "cancelled", "outcomes refused")
 
@@ -25,11 +25,12 @@ def main() -> int:
         for name, storm in STORMS.items():
             missing = storm().missing()
             print(f"{name:14} {storm.about}" + (f"; skipped on this machine: {missing}" if missing else ""))
-        print(f"{'mixed':14} these at the same time: {', '.join(MIXED)}")
+        for name, together in MIXTURES.items():
+            print(f"{name:14} these at the same time: {', '.join(together)}")
         return 0
     seed = options.seed if options.seed is not None else random.randrange(10**6)
     print(f"seed {seed}")
-    rounds = [options.storm] if options.storm else [[name] for name in (*STORMS, "mixed")]
+    rounds = [options.storm] if options.storm else [[name] for name in (*STORMS, *MIXTURES)]
     folder = Path(tempfile.mkdtemp(prefix="treadle-chaos-"))
     folder.chmod(0o711)
     good = True
@@ -45,7 +46,7 @@ def main() -> int:
 
 
 def _round(names: list[str], seconds: float, seed: int, folder: Path) -> bool:
-    chosen = [STORMS[each]() for name in names for each in (MIXED if name == "mixed" else (name,))]
+    chosen = [STORMS[each]() for name in names for each in MIXTURES.get(name, [name])]
     for storm in chosen:
         if missing := storm.missing():
             print(f"{storm.name} is skipped: {missing}")
@@ -62,8 +63,8 @@ def _round(names: list[str], seconds: float, seed: int, folder: Path) -> bool:
 
 def _show(title: str, verdict: Verdict, seconds: float) -> None:
     counts = verdict.counts
-    # "stopped" and "continued" are records for the checker, not faults to report.
-    hidden = (*SHOWN, "jobs", "pending", "claimed", "running", "stopped", "continued")
+    # "killed", "stopped" and "continued" are records for the checker, not faults to report.
+    hidden = (*SHOWN, "jobs", "pending", "claimed", "running", "killed", "stopped", "continued")
     faults = {name: number for name, number in counts.items() if name not in hidden}
     totals = ", ".join(f"{counts[name]} {name}" for name in SHOWN)
     injected = ", ".join(f"{number} {name}" for name, number in sorted(faults.items())) or "none"
@@ -86,7 +87,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--storm",
         nargs="+",
-        choices=[*STORMS, "mixed"],
+        choices=[*STORMS, *MIXTURES],
         metavar="NAME",
         help="run only these storms, all at the same time",
     )

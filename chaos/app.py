@@ -1,16 +1,18 @@
 """The application that the workers run. The payload tells a handler what to do; the handler records what it did."""
 
 import asyncio
+import json
 import os
 import select
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import treadle
 from chaos.ledger import Ledger, RunLocks
-from treadle import Backoff, Cancel, Connections, Job, Retries, Snooze, Treadle, events
+from treadle import Backoff, Cancel, Connections, Every, Job, Limit, Retries, Snooze, Treadle, events
 
 app = Treadle(connections=Connections(pool_size=4))
 ledger = Ledger.of_environment()
@@ -32,15 +34,15 @@ class RequestedFailure(Exception):
 
 
 @contextmanager
-def recorded_run(job: Job, token: str, exclusive: list[str]) -> Iterator[list[int]]:
+def recorded_run(job: Job, token: str, exclusive: list[str], breaks: bool = False, **more: Any) -> Iterator[list[int]]:
     """Record the start and end of a run, and detect runs that overlap with it."""
     run = {"id": str(job.id), "lease": job.fence}
     acquired, others = run_locks.acquire([f"job {job.id}", *exclusive], {**run, "pid": os.getpid()})
-    ledger.note("start", **run, token=token, worker=job.worker_id, attempt=job.attempt, others=others)
+    ledger.note("start", **run, token=token, worker=job.worker_id, attempt=job.attempt, others=others, **more)
     how = "stopped"
     try:
         yield acquired
-        how = "returned"
+        how = "broke" if breaks else "returned"
     except Exception as error:
         how = {Snooze: "snoozed", Cancel: "cancelled"}.get(type(error), "raised")
         raise
@@ -49,7 +51,9 @@ def recorded_run(job: Job, token: str, exclusive: list[str]) -> Iterator[list[in
         run_locks.release(acquired)
 
 
-def decide(job: Job, snoozes: int = 0, fails: int = 0, crashes: int = 0, cancels: bool = False) -> dict[str, int]:
+def decide(
+    job: Job, snoozes: int = 0, fails: int = 0, crashes: int = 0, cancels: bool = False, ends_loop: str = ""
+) -> dict[str, int]:
     """End the run as the payload requests. The lease number counts all claims; the attempt skips snoozed ones."""
     if job.fence <= snoozes:
         raise Snooze(0.05)
@@ -59,14 +63,26 @@ def decide(job: Job, snoozes: int = 0, fails: int = 0, crashes: int = 0, cancels
         os._exit(3)
     if cancels:
         raise Cancel("requested by the payload")
+    if ends_loop:
+        _end_loop(ends_loop)
     return {"lease": job.fence}
+
+
+def _end_loop(how: str) -> None:
+    if how == "cancel all tasks":
+        for task in asyncio.all_tasks():
+            task.cancel()
+    elif how == "stop the loop":
+        asyncio.get_running_loop().stop()
+    else:
+        asyncio.get_running_loop().call_soon(os._exit, 0)
 
 
 @app.job(retry=Retries(backoff=SHORT_BACKOFF))
 async def on_event_loop(
     job: Job, token: str, seconds: float, exclusive: list[str], ending: dict[str, Any]
 ) -> dict[str, int]:
-    with recorded_run(job, token, exclusive):
+    with recorded_run(job, token, exclusive, breaks="ends_loop" in ending):
         if seconds:
             await asyncio.sleep(seconds)
         return decide(job, **ending)
@@ -109,6 +125,7 @@ def pay(job: Job, token: str, seconds: float, exclusive: list[str], ending: dict
             time.sleep(seconds)
             # The commit finishes the job shortly before its handler returns, and the next job with its key may start.
             run_locks.release(acquired)
+            ledger.note("finishing", id=str(job.id), lease=job.fence)
             job.complete({"lease": job.fence})
         return None
 
@@ -123,6 +140,34 @@ async def limited(
         return decide(job, **ending)
 
 
+def deployed_limits() -> list[Limit]:
+    """Those that this version of the code declares: see storms/deploys.py."""
+    file = os.environ.get("TREADLE_CHAOS_LIMIT")
+    if file is None:
+        return []
+    limit = json.loads(Path(file).read_text())
+    return [Limit(limit["amount"], name=limit["name"], per=limit["per"] or None)]
+
+
+@app.job(retry=Retries(backoff=SHORT_BACKOFF), limits=deployed_limits())
+async def deployed(
+    job: Job, tenant: str, token: str, seconds: float, exclusive: list[str], ending: dict[str, Any]
+) -> dict[str, int]:
+    with recorded_run(job, token, exclusive, limits=[["deployed", "", 1], ["tenant", tenant, 1]]):
+        await asyncio.sleep(seconds)
+        return decide(job, **ending)
+
+
+@app.job
+async def beat(job: Job, schedule: str) -> None:
+    with recorded_run(job, f"{schedule} {job.scheduled_for}", [], schedule=schedule, scheduled_for=job.scheduled_for):
+        pass
+
+
+for name in "first", "second":
+    app.schedule(name, Every("1s", missed="all"), beat, {"schedule": name})
+
+
 def _other(name: str) -> Any:
     @app.job(name=name, retry=Retries(backoff=SHORT_BACKOFF))
     async def other(
@@ -135,7 +180,7 @@ def _other(name: str) -> Any:
     return other
 
 
-# With those above, ten job types.
+# With those above, twelve job types.
 OTHERS = [_other(f"other_{n}") for n in range(4)]
 
 

@@ -1,31 +1,22 @@
 """Records what every process did, in files that database faults cannot affect.
 
 Each process has its own file. Each record is one line, appended with a single write, so that a killed process leaves no
-partial line. Times are seconds of the monotonic clock, which all processes on the machine share. The records:
-
-    invoked      an enqueue is about to be called: its tokens, which are in the payloads
-    returned     the call returned: the job ids
-    rolled_back  its transaction was rolled back, or failed before the commit
-    unknown      the reply was lost. A call that has only an `invoked` record is also unknown: its process was killed
-    cancelling   a job is about to be cancelled
-    start        a handler starts: job and lease number; `others` are runs that should have ended before
-    end          a handler ends: returned, raised, snoozed, cancelled or stopped
-    accepted     the database accepted an outcome: job, lease number and outcome
-    refused      the database refused an outcome, because the lease was lost
-    fault        a fault was injected; for example, processes were killed, stopped or continued
+partial line. Times are seconds of the monotonic clock, which all processes on the machine share.
+chaos/judge.py describes the records; `refused` is one more: the database refused an outcome, as the lease was lost.
 """
 
 import fcntl
 import json
 import os
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
+
+from chaos.judge import Record, read
 
 FOLDER = "TREADLE_CHAOS_LEDGER"
 
-Record: TypeAlias = dict[str, Any]
+__all__ = ["FOLDER", "Ledger", "Record", "RunLocks", "count", "read"]
 
 
 class Ledger:
@@ -102,17 +93,6 @@ def _owner(inode: int) -> int | None:
     return None
 
 
-def read(folder: Path) -> list[Record]:
-    """Return the records of all processes, ordered by time."""
-    return sorted(_records(folder), key=lambda record: record["at"])
-
-
 def count(folder: Path, what: str) -> int:
     """How many records there are of a kind, while the processes go on: lines may be incomplete."""
     return sum(path.read_bytes().count(f'{{"what": "{what}"'.encode()) for path in folder.glob("*.jsonl"))
-
-
-def _records(folder: Path) -> Iterator[Record]:
-    for path in sorted(folder.glob("*.jsonl")):
-        for line in path.read_text().splitlines():
-            yield json.loads(line)

@@ -11,8 +11,7 @@ stopped for longer than their lease: nobody can keep them from finishing the lin
 that this hides nothing, each job that was taken away is checked as well: its process was killed before, or stopped for
 most of a lease, or somebody cancelled the job.
 
-At each start, the weights of those that run must fit into the limit. If it was changed, into the highest value between
-the claim and the start: those that run stay when it becomes lower.
+Whether those that run fit into the limits, chaos/judge.py says.
 
 What counts as a start, for a rate: the claim, exactly. And the `start` lines, as if each might be LATE seconds late.
 """
@@ -22,7 +21,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from chaos.ledger import Record
+from chaos.judge import Record, Run, most_used, over_limits
+from chaos.moves import Move
 
 LATE = 1.0
 CLOSED_SLACK = 0.25  # a claim that began before the limit was closed may still commit
@@ -54,30 +54,6 @@ RULES = (
     Rule("both_kinds", ("both_kinds",), 4),
     Rule("both_kinds rate", ("both_kinds",), 40, per_second=True, burst=10),
 )
-
-
-class Move(NamedTuple):
-    """A job was claimed, or taken or given back by its worker, as a trigger noted it. Times are those of the ledger."""
-
-    job: str
-    lease: int
-    at: float
-    status: str
-    job_type: str = ""
-    tenant: str = ""
-
-
-class Run(NamedTuple):
-    job: str
-    lease: int
-    job_type: str
-    tenant: str
-    weight: int
-    pid: int
-    claimed: float
-    start: float
-    end: float
-    last: bool
 
 
 @dataclass
@@ -113,31 +89,43 @@ def check(records: list[Record], moves: Iterable[Move], lease: float, rules: Ite
             claimed[move.job_type, move.tenant].append(move.at)
         else:
             taken[move.job, move.lease] = move
-    runs = list(_runs(records, claims, taken, lease, verdict))
+    runs = list(_runs(records, claims, taken, lease, rules, verdict))
     verdict.runs = len(runs)
-    by_type: dict[str, list[Run]] = defaultdict(list)
+    verdict.problems += [text for _, text in over_limits(runs, _amounts(records, rules))]
+    most = most_used(runs)
+    starts: dict[tuple[str, str], list[float]] = defaultdict(list)
     for run in runs:
-        by_type[run.job_type].append(run)
+        for name, key, _ in run.limits:
+            if run.start - run.claimed <= LATE:
+                starts[name, key].append(run.start)
     for rule in rules:
-        by_key: dict[str, list[Run]] = defaultdict(list)
-        for each in rule.job_types:
-            for run in by_type[each]:
-                by_key[rule.key(run.tenant)].append(run)
         if not rule.per_second:
-            for key, those in by_key.items():
-                _check_limit(rule, key, those, _changes(records, rule, key), verdict)
+            verdict.most[rule.name] = most[rule.name]
             continue
         times_of: dict[str, list[float]] = defaultdict(list)
         for (job_type, tenant), those_times in claimed.items():
             if job_type in rule.job_types:
                 times_of[rule.key(tenant)] += those_times
         for key, times in times_of.items():
-            starts = [run.start for run in by_key[key] if run.start - run.claimed <= LATE]
             _check_rate(f"{rule.name} {key}: claims", rule, times, 0.0, verdict)
-            _check_rate(f"{rule.name} {key}: starts", rule, starts, LATE, verdict)
+            _check_rate(f"{rule.name} {key}: starts", rule, starts[rule.name, key], LATE, verdict)
             verdict.most[rule.name] = max(verdict.most[rule.name], *Counter(times).values())
             _check_closed(rule, key, records, times, taken, verdict)
     return verdict
+
+
+def _amounts(records: list[Record], rules: Iterable[Rule]) -> list[Record]:
+    """What was declared, for all keys, and each change; null undoes a change."""
+    declared = {rule.name: rule.amount for rule in rules if not rule.per_second}
+    always = float("-inf")
+    return [
+        *({"name": name, "amount": amount, "invoked": always, "at": always} for name, amount in declared.items()),
+        *(
+            each | {"amount": declared[each["name"]] if each["amount"] is None and not each["key"] else each["amount"]}
+            for each in records
+            if each["what"] == "limit"
+        ),
+    ]
 
 
 def _runs(
@@ -145,6 +133,7 @@ def _runs(
     claims: dict[tuple[str, int], float],
     taken: dict[tuple[str, int], Move],
     lease: float,
+    rules: Iterable[Rule],
     verdict: Verdict,
 ) -> Iterator[Run]:
     ends = {(each["id"], each["lease"]): each["at"] for each in records if each["what"] == "end"}
@@ -188,58 +177,10 @@ def _runs(
             continue
         if start < end:
             verdict.late = max(verdict.late, start - claims[this])
-        yield Run(
-            *this, each["type"], each["tenant"], each["weight"], pid, claims[this], start, end, each.get("last", False)
-        )
-
-
-def _changes(records: list[Record], rule: Rule, key: str) -> list[tuple[float, float, int]]:
-    """From when to when each amount was in force; around a change, both were."""
-    general = [each for each in records if each["what"] == "limit" and each["name"] == rule.name]
-    found = [(float("-inf"), rule.amount)]
-    since = [float("-inf")]
-    own: int | None = None
-    common = rule.amount
-    for each in general:
-        if each["key"] not in ("", key):
-            continue
-        if each["key"] == "" or not rule.per_tenant:
-            common = each["amount"] if each["amount"] is not None else rule.amount
-        else:
-            own = each["amount"]
-        found.append((each["at"], common if own is None else own))
-        since.append(each["invoked"])
-    ends = [at for at, _ in found[1:]] + [float("inf")]
-    return [(begin, end, amount) for begin, end, (_, amount) in zip(since, ends, found, strict=True)]
-
-
-def _check_limit(
-    rule: Rule, key: str, runs: list[Run], amounts: list[tuple[float, float, int]], verdict: Verdict
-) -> None:
-    moments = sorted(
-        [(run.start, 1, run) for run in runs if run.start < run.end]
-        + [(run.end, 0, run) for run in runs if run.start < run.end],
-        key=lambda moment: moment[:2],
-    )
-    used = 0
-    for at, begins, run in moments:
-        used += run.weight if begins else -run.weight
-        verdict.most[rule.name] = max(verdict.most[rule.name], used)
-        if begins and used > rule_amount(amounts, run.claimed, run.start):
-            allowed = rule_amount(amounts, run.claimed, run.start)
-            others = [
-                f"{each.job}/{each.lease} {each.start - at:+.4f} to {each.end - at:+.4f} by {each.pid}"
-                for each in runs
-                if each.start <= at < each.end
-            ]
-            verdict.problems.append(
-                f"{rule.name} {key}: {used} of {allowed} at {at:.4f}, claimed {run.claimed - at:+.4f}: {others}"
-            )
-
-
-def rule_amount(amounts: list[tuple[float, float, int]], begin: float, end: float) -> int:
-    """The highest amount that was in force in between."""
-    return max(amount for since, until, amount in amounts if since <= end and begin <= until)
+        limits = [
+            (rule.name, rule.key(each["tenant"]), each["weight"]) for rule in rules if each["type"] in rule.job_types
+        ]
+        yield Run(*this, pid, claims[this], start, end, limits)
 
 
 def _check_rate(what: str, rule: Rule, times: list[float], slack: float, verdict: Verdict) -> None:

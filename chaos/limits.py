@@ -24,7 +24,8 @@ import psycopg
 
 from chaos.faults import LEASE, Faults, failing_over, report
 from chaos.ledger import Record, read
-from chaos.limit_checker import RULES, Move, Verdict, check
+from chaos.limit_checker import RULES, Verdict, check
+from chaos.moves import MOVES, read_moves
 from chaos.processes import WorkerProgram
 from chaos.servers import serving
 from chaos.waiting import until
@@ -37,31 +38,13 @@ SHARES = {"typed": 25, "tenanted": 27, "both": 12, "weighted": 6, "pull": 5, "pu
 RATED = {"rated": 4, "tenant_rated": 4, "both_kinds": 2}
 CHANGES = {"typed": (5, 35), "crm": (3, 8), "tenanted per tenant": (1, 6), "weighted": (6, 14)}
 
-SCHEMA = """
-create table public.moves (job uuid, lease bigint, at timestamptz, status text, job_type text, tenant text);
-create function public.note_move() returns trigger language plpgsql as $$ begin
-    insert into public.moves
-    values (
-        new.id, new.lease, case when new.status = 'claimed' then new.claimed_at else clock_timestamp() end, new.status,
-        new.job_type, new.data ->> 'tenant'
-    );
-    return null;
-end $$;
-create trigger note_move after update on treadle.jobs for each row
-    when (
-        new.lease <> old.lease
-        or old.status in ('claimed', 'running') and new.status not in ('claimed', 'running')
-    )
-    execute function public.note_move();
-"""
-
 
 class Storm(Faults):
     """Workers under limits, and faults."""
 
     def __init__(self, url: str, folder: Path, seed: int, programs: int = 4, tenants: int = 200) -> None:
         with psycopg.connect(url) as connection:
-            connection.execute(SCHEMA)
+            connection.execute(MOVES.format(only="").encode())
         self._tenants = [f"t{n}" for n in range(tenants)]
         super().__init__(url, folder, seed, "chaos.limits_app:app", programs)
 
@@ -185,13 +168,11 @@ class Storm(Faults):
 
     def verdict(self) -> Verdict:
         with psycopg.connect(self._url) as connection:
-            moves = connection.execute(
-                "select job::text, lease, extract(epoch from at)::float8, status, job_type, tenant from public.moves"
-            ).fetchall()
+            moves = read_moves(connection)
             failed = connection.execute("select count(*) from treadle.jobs where status = 'failed'").fetchone()
         verdict = check(
             read(self.ledger.folder),
-            [Move(job, lease, self.monotonic(at), *more) for job, lease, at, *more in moves],
+            [move._replace(at=self.monotonic(move.at)) for move in moves],
             LEASE,
         )
         if failed != (0,):

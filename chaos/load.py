@@ -8,6 +8,7 @@ import asyncio
 import os
 import signal
 import threading
+import time
 from collections import deque
 from random import Random
 from typing import Any, TypeAlias
@@ -15,17 +16,30 @@ from uuid import UUID, uuid4
 
 import psycopg
 
-from chaos.app import OTHERS, app, in_child_process, ledger, limited, never_checks, on_event_loop, on_thread, pay
-from treadle import Once, Retries
-from treadle.words.after import After, ok_to_fail
+from chaos.app import (
+    OTHERS,
+    app,
+    deployed,
+    in_child_process,
+    ledger,
+    limited,
+    never_checks,
+    on_event_loop,
+    on_thread,
+    pay,
+)
+from treadle import Once, Retries, Throttle, Workflow, if_failed, ok_to_fail, wait_for_signal
+from treadle.words.after import After
 
 Call: TypeAlias = dict[str, Any]
 
-KINDS = [on_event_loop, on_thread, never_checks, in_child_process, pay, limited, *OTHERS]
-WEIGHTS = [60, 18, 2, 8, 12, 10, 5, 5, 5, 5]
+KINDS = [on_event_loop, on_thread, never_checks, in_child_process, pay, limited, deployed, *OTHERS]
+WEIGHTS = [60, 18, 2, 8, 12, 10, 15, 5, 5, 5, 5]
 # Many lanes: some jobs have a priority and a queue that hardly any other has.
 RARE_PRIORITIES, RARE_QUEUES = 50, 40
 KEYS, UNIQUES, TENANTS = 12, 6, 5
+WAYS: dict[str, Any] = {"completed": lambda step: step, "ended": ok_to_fail, "failed": if_failed}
+PERIOD = 3.0  # in which one job of a throttled text is added
 STOP_SECONDS = 15.0
 
 
@@ -41,7 +55,9 @@ class Load:
         signal.signal(signal.SIGTERM, lambda *_: self._stopping.set())
         threads = [
             threading.Thread(target=self._repeat, args=(act, n), daemon=True)
-            for n, act in enumerate([self._enqueue, self._enqueue, self._in_a_transaction, self._cancel])
+            for n, act in enumerate(
+                [self._enqueue, self._enqueue, self._in_a_transaction, self._cancel, self._workflow]
+            )
         ]
         threads.append(threading.Thread(target=lambda: asyncio.run(self._aenqueue_all()), daemon=True))
         for thread in threads:
@@ -62,7 +78,7 @@ class Load:
 
     def _enqueue(self, rng: Random) -> None:
         function, options, calls = self._choice(rng)
-        tokens = self._invoke(calls, options)
+        tokens = self._invoke(function.name, calls, options)
         try:
             if len(calls) == 1:
                 handles = [function.using(**options).enqueue(**calls[0])]
@@ -84,7 +100,7 @@ class Load:
                     function, options, calls = self._choice(rng, unique=False)
                     for call in calls:
                         call["token"] = f"order-{call['token']}"
-                    tokens += self._invoke(calls, options)
+                    tokens += self._invoke(function.name, calls, options)
                     query = "insert into public.orders select unnest(%s::text[])"
                     connection.execute(query, [[call["token"] for call in calls]])
                     borrowed = function.using(**options, connection=connection)
@@ -114,6 +130,39 @@ class Load:
             except Exception as error:  # the job is finished, or the database is unavailable
                 ledger.note("not cancelled", id=str(job_id), error=repr(error)[:200])
 
+    def _workflow(self, rng: Random) -> None:
+        """Steps that wait for each other in every way, and for a signal that may come too late."""
+        if rng.random() < 0.7:
+            return
+        flow, signal_step = Workflow("of the load"), None
+        promises: dict[str, list[tuple[str, str]]] = {}
+        certain: list[tuple[str, Any]] = []
+        for _ in range(rng.randint(2, 6)):
+            function = rng.choice([on_event_loop, on_event_loop, on_thread, in_child_process, deployed])
+            call = self._call(function, rng, [])
+            chosen = rng.sample(certain, min(len(certain), rng.choice([0, 1, 1, 2])))
+            needs = [rng.choice(["completed", "completed", "ended", "failed"]) for _ in chosen]
+            after = [WAYS[need](step) for need, (_, step) in zip(needs, chosen, strict=True)]
+            if signal_step is not None and rng.random() < 0.5:
+                after.append(ok_to_fail(signal_step))
+            step = flow.add(function.call(**call), after=after)
+            promises[call["token"]] = [(token, need) for need, (token, _) in zip(needs, chosen, strict=True)]
+            if "failed" not in needs:
+                certain.append((call["token"], step))
+            if signal_step is None and rng.random() < 0.3:
+                signal_step = flow.add(wait_for_signal("go", timeout="2s"), after=[step])
+        ledger.note("invoked", tokens=list(promises))
+        for token, after in promises.items():
+            ledger.note("promised", tokens=[token], after=after)
+        try:
+            handle = flow.enqueue()
+            ledger.note("returned", tokens=list(promises), ids=[])
+            if signal_step is not None:
+                self._stopping.wait(rng.uniform(0, 2.5))
+                handle.signal("go")
+        except Exception as error:
+            ledger.note("unknown", tokens=list(promises), error=repr(error)[:200])
+
     # Async
 
     async def _aenqueue_all(self) -> None:
@@ -123,7 +172,7 @@ class Load:
         while not self._stopping.is_set():
             await asyncio.sleep(rng.expovariate(1 / self._pause))
             function, options, calls = self._choice(rng)
-            tokens = self._invoke(calls, options)
+            tokens = self._invoke(function.name, calls, options)
             try:
                 if len(calls) == 1:
                     handles = [await function.using(**options).aenqueue(**calls[0])]
@@ -149,6 +198,8 @@ class Load:
         elif unique and rng.random() < 0.1:
             # Two of them may run at once: the claim of the first makes room for the second.
             options["unique"] = Once(key=f"p{rng.randrange(UNIQUES)}", while_pending=True)
+        elif unique and rng.random() < 0.1:
+            options["unique"] = Throttle(1, PERIOD, key=f"t{rng.randrange(UNIQUES)}")
         if rng.random() < 0.05:
             options["expires"] = "30d"  # longer than jumps of the clock
         if rng.random() < 0.2:
@@ -162,20 +213,33 @@ class Load:
             chosen = rng.sample(recent, min(len(recent), rng.choice([1, 1, 2, 5])))
             options["after"] = [ok_to_fail(each) if rng.random() < 0.5 else each for each in chosen]
         many = "unique" not in options and function is on_event_loop and rng.random() < 0.1
-        calls = [
-            {"token": uuid4().hex, "seconds": _seconds(function, rng), "exclusive": exclusive, "ending": _ending(rng)}
-            for _ in range(rng.randint(2, 25) if many else 1)
-        ]
-        if function.name == "limited":
-            for call in calls:
-                call["tenant"] = f"t{rng.randrange(TENANTS)}"
+        calls = [self._call(function, rng, exclusive) for _ in range(rng.randint(2, 25) if many else 1)]
         return function, options, calls
 
-    def _invoke(self, calls: list[Call], options: dict[str, Any]) -> list[str]:
+    def _call(self, function: Any, rng: Random, exclusive: list[str]) -> Call:
+        call = {
+            "token": uuid4().hex,
+            "seconds": _seconds(function, rng),
+            "exclusive": exclusive,
+            "ending": _ending(rng),
+        }
+        return call | ({"tenant": f"t{rng.randrange(TENANTS)}"} if function in (limited, deployed) else {})
+
+    def _invoke(self, name: str, calls: list[Call], options: dict[str, Any]) -> list[str]:
         tokens = [str(call["token"]) for call in calls]
-        after = [(each.id, True) if isinstance(each, After) else (each, False) for each in options.get("after", ())]
-        unique = options["unique"].key if "unique" in options else None
-        ledger.note("invoked", tokens=tokens, unique=unique, max_attempts=options["retry"].max_attempts, after=after)
+        after = [
+            (each.id, "ended") if isinstance(each, After) else (each, "completed") for each in options.get("after", ())
+        ]
+        unique = options.get("unique")
+        ledger.note(
+            "invoked",
+            tokens=tokens,
+            unique=unique is not None,
+            once=[f"{name} {unique.key}", PERIOD] if isinstance(unique, Throttle) else None,
+            after=after,
+            key=options.get("key"),
+            not_before=time.monotonic() + options["delay"] if "delay" in options else None,
+        )
         return tokens
 
     def _returned(self, tokens: list[str], ids: list[UUID], may_be_cancelled: bool) -> None:

@@ -7,7 +7,8 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-from chaos.checker import Verdict, Violation
+from chaos.checker import Verdict
+from chaos.judge import Violation
 from chaos.scene import Scene
 from chaos.storms.storm import Storm
 

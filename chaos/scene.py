@@ -15,8 +15,9 @@ from typing import Any
 import psutil
 import psycopg
 
-from chaos.checker import Row, Tables, Verdict, check
+from chaos.checker import Row, Tables, Verdict, check, row_fields
 from chaos.ledger import FOLDER, Ledger, count, read
+from chaos.moves import MOVES, read_moves
 from chaos.processes import ROOT, WorkerProgram
 from chaos.proxy import Proxy
 from chaos.servers import QUICK, Server
@@ -26,14 +27,19 @@ STUCK_SECONDS = 180.0  # an overloaded machine needs a minute to start a worker
 SETTINGS = {"max_connections": "60"}
 TCP_USER_TIMEOUT = 10.0  # seconds, as in treadle/db/url.py
 
-TABLES = """
+PLAIN = "plain-1"
+"""The client of storms/plain_sql.py: it stores no results."""
+TABLES = f"""
 create table if not exists public.orders (token text primary key);
 create table if not exists public.effects (job_id uuid, lease bigint);
+{MOVES.format(only="new.job_type = 'deployed' and")}
 """
-ROWS = """
-    select id::text, coalesce(data->>'token', ''), job_type, status, lease, attempts, max_attempts, crashes,
-        (result->>'lease')::bigint, coalesce(losses, 0)
-    from treadle.jobs"""
+# Without the jobs of schedules, and without workflows and their signals.
+ROWS = f"""
+    select id::text, data->>'token', job_type, status, lease, attempts, max_attempts, crashes,
+        case when worker_id = '{PLAIN}' then lease else (result->>'lease')::bigint end, coalesce(losses, 0)
+    from treadle.jobs
+    where data ? 'token'"""
 
 
 class Scene:
@@ -127,7 +133,10 @@ class Scene:
 
     def send(self, victims: list[psutil.Process], number: int, did: str) -> None:
         """Signal the processes. The fault is recorded first, so that no record of its effects is older."""
-        self.ledger.note("fault", did=did, pids=[each.pid for each in victims])
+        pids = [each.pid for each in victims]
+        self.ledger.note("fault", did=did)
+        if number == signal.SIGKILL:
+            self.ledger.note("fault", did="killed", pids=pids)
         for each in victims:
             with suppress(psutil.NoSuchProcess):
                 each.send_signal(number)
@@ -141,6 +150,8 @@ class Scene:
             producer.terminate()
         for producer in filter(None, self.producers):
             producer.wait(60)
+        with self.server.connect() as connection:
+            connection.execute("select operate_schedule('pause', name) from schedules")
         self.producers = [None] * len(self.producers)
 
     def drain(self) -> bool:
@@ -179,7 +190,14 @@ class Scene:
                 frozenset(token for (token,) in connection.execute("select token from public.orders").fetchall()),
                 _pairs(connection, "select job_id::text, lease from public.effects"),
             )
-        return check(read(self.ledger.folder), found, CRASH_LIMIT)
+            since = time.time() - time.monotonic()
+            for move in read_moves(connection):
+                what = "claimed" if move.status == "claimed" else "taken"
+                self.ledger.note(what, id=move.job, lease=move.lease, at=move.at - since)
+        verdict = check(read(self.ledger.folder), found, CRASH_LIMIT)
+        for fields in row_fields(found, CRASH_LIMIT):
+            self.ledger.note("row", **fields)
+        return verdict
 
     def run_python(self, *command: str) -> None:
         environment = os.environ | {"TREADLE_DATABASE_URL": self.server.url} | self._environment()

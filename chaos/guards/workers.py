@@ -32,6 +32,20 @@ MUTANTS = [
         test("worker/services", "test_a_part_that_fails_or_is_cancelled_is_started_again"),
     ),
     Mutant(
+        "an error after an outcome was stored changes nothing",
+        f"{WORKER}/completer.py",
+        "await write(batch, again or failures > 0)",
+        "await write(batch, failures > 0)",
+        test("worker/completer", "test_an_error_after_an_outcome_was_stored_changes_nothing"),
+    ),
+    Mutant(
+        "a process that cannot print why it ends does not wait for its threads",
+        f"{WORKER}/process.py",
+        "    finally:  # even if",
+        "    else:  # even if",
+        test("worker/poison", "test_a_process_that_cannot_print_why_it_ends_does_not_wait_for_its_threads"),
+    ),
+    Mutant(
         "a job that has returned is responsible until its outcome is stored",
         f"{WORKER}/job_slots.py",
         " or each.state is State.ENDED\n",

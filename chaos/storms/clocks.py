@@ -42,7 +42,7 @@ class ServerClock(Storm):
 
     def inject(self, scene: Scene, rng: Random) -> None:
         seconds = rng.choice([2, 30, 3600, 86400]) * rng.choice([1, -1])
-        scene.ledger.note("fault", did=f"clock of the server set to {seconds:+d} s")
+        scene.ledger.note("fault", did=f"clock of the server set to {seconds:+d} s", clock=True)
         self._clock.set(seconds)
 
     def end(self, scene: Scene) -> None:

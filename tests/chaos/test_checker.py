@@ -126,7 +126,7 @@ def test_a_stale_outcome() -> None:
 
 def test_a_job_that_did_not_wait() -> None:
     other = DONE._replace(id="b", token="u")
-    waits = entry("invoked", 1, tokens=["u"], after=[["a", False]])
+    waits = entry("invoked", 1, tokens=["u"], after=[["a", "completed"]])
     late = [waits, start(1, 5, job_id="b", token="u"), {**end("returned", 1, 6), "id": "b"}]
     assert violation_kinds([*GOOD, *late], DONE, other) == []
     early = [waits, start(1, 3.5, job_id="b", token="u"), {**end("returned", 1, 6), "id": "b"}]
@@ -136,7 +136,7 @@ def test_a_job_that_did_not_wait() -> None:
     assert violation_kinds([*cancelled, *late], gone, other) == ["too early"]
     stopped = gone._replace(id="b", token="u")
     assert violation_kinds([*cancelled, waits], gone, stopped) == []
-    allowed = entry("invoked", 1, tokens=["u"], after=[["a", True]])
+    allowed = entry("invoked", 1, tokens=["u"], after=[["a", "ended"]])
     assert violation_kinds([*cancelled, allowed, *late[1:]], gone, other) == []
     assert violation_kinds([*cancelled, allowed], gone, stopped) == ["lost"]
 
@@ -191,4 +191,6 @@ def test_rows_committed_together_exist_together() -> None:
     assert violation_kinds(GOOD, paid, effects=[("a", 1), ("a", 1)]) == ["effects"]
     assert violation_kinds(GOOD, paid, effects=[("a", 2)]) == ["effects"]
     # The commit was executed, but the handler only saw that its connection broke.
-    assert violation_kinds([*GOOD[:3], end("raised")], paid, effects=[("a", 1)]) == []
+    finishing = entry("finishing", 3.5, id="a", lease=1)
+    assert violation_kinds([*GOOD[:3], finishing, end("raised")], paid, effects=[("a", 1)]) == []
+    assert violation_kinds([*GOOD[:3], end("raised")], paid, effects=[("a", 1)]) == ["lost"]

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from chaos.faults import server_log_problems, worker_log_problems
 from chaos.ledger import Record
-from chaos.limit_checker import Move, Rule, check
+from chaos.limit_checker import Rule, check
 from chaos.limits import Storm, last_round_problems
+from chaos.moves import Move
 
 LEASE = 3.0
 RULES = (Rule("two", ("sync",), 2), Rule("rate", ("rated",), 10, per_second=True, burst=2))

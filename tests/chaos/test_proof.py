@@ -9,13 +9,15 @@ from chaos.proof.explore import Model, explore
 from chaos.proof.keys import Keys
 from chaos.proof.lanes import Lanes
 
-# Two seconds each; make proof explores them.
+# Seconds each; make proof explores them.
 SLOW = (
     lanes.RUNNING_NOT_SEEN,
     lanes.AFTER_SNAPSHOT_NOT_SEEN,
     lanes.SNAPSHOT_BEFORE_ID,
     leases.RECOVERY_RECHECKS,
     leases.COUNTED_FROM_REQUEST,
+    leases.FENCED,
+    keys.SEARCHED_AGAIN,
 )
 
 

@@ -12,7 +12,7 @@ from psycopg.conninfo import make_conninfo
 
 from tests.conftest import Connect
 from tests.support.workers import auntil, run, running_worker
-from treadle import JobFailed, Retries, Treadle
+from treadle import JobFailed, Retries, Treadle, events
 from treadle.worker.worker import Worker
 
 
@@ -40,6 +40,39 @@ def test_an_outcome_that_cannot_be_stored_fails_its_job_alone(app: Treadle, conn
         run(app, body)
     finally:
         connection.execute("alter table jobs drop constraint no_luck")
+
+
+@pytest.mark.parametrize("together", [1, 2])
+def test_an_error_after_an_outcome_was_stored_changes_nothing(
+    app: Treadle, monkeypatch: pytest.MonkeyPatch, together: int
+) -> None:
+    seen: list[events.JobEvent] = []
+    app.on(events.JobEvent)(seen.append)
+    go = asyncio.Event()
+    began: list[int] = []
+
+    @app.job
+    async def returns(n: int) -> int:
+        began.append(n)
+        await go.wait()
+        return n
+
+    async def body(worker: Worker) -> None:
+        real = worker.completer._complete
+
+        async def breaks(batch: Any, again: bool) -> None:
+            await real(batch, again)
+            if not again:
+                raise RuntimeError("after it was carried out")
+
+        monkeypatch.setattr(worker.completer, "_complete", breaks)
+        handles = [await returns.aenqueue(n=n) for n in range(together)]
+        await auntil(lambda: len(began) == together)
+        go.set()
+        assert [await each.aresult(30) for each in handles] == list(range(together))
+
+    run(app, body)
+    assert {type(each) for each in seen} == {events.JobClaimed, events.JobStarted, events.JobCompleted}
 
 
 def test_an_outcome_survives_an_error_of_the_completer(app: Treadle, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,14 @@ import pytest
 from psycopg import Connection
 
 from tests.conftest import Connect
-from tests.support.handlers import cancel_all_tasks, exit_late, nap, stop_the_event_loop
+from tests.support.handlers import (
+    cancel_all_tasks,
+    exit_late,
+    nap,
+    nap_on_thread,
+    stop_the_event_loop,
+    stop_the_event_loop_in_silence,
+)
 from tests.support.workers import Ledger, auntil, run, until, worker_process
 from treadle import Handle, Job, Retries, Treadle
 from treadle.worker.exit_codes import End
@@ -75,6 +82,18 @@ def test_a_job_that_ends_its_process_after_it_has_returned_is_blamed_and_its_nei
             # In a child process, the other two harm only themselves.
             assert (job.crashes, len(ledger.starts(str(pill.id)))) == ((3, 3) if poison is exit_late else (1, 2))
         assert worker.alive()
+
+
+@pytest.mark.own_database
+@pytest.mark.usefixtures("handlers_use_test_database")
+def test_a_process_that_cannot_print_why_it_ends_does_not_wait_for_its_threads(
+    url: str, tmp_path: Path, ledger: Ledger, connection: Connection[Any]
+) -> None:
+    endless = nap_on_thread.using(connection=connection).enqueue(seconds=600)
+    with worker_process(url, tmp_path) as worker:
+        until(lambda: ledger.starts(str(endless.id)))
+        poison = stop_the_event_loop_in_silence.using(connection=connection).enqueue()
+        until(partial(has_failed, poison), worker.log.read_text)
 
 
 def has_failed(handle: Handle[Any]) -> bool:

@@ -142,7 +142,9 @@ class Completer:
         self,
         batch: list[FinishedJob],
         write: Callable[[list[FinishedJob], bool], Any],
+        again: bool = False,
     ) -> None:
+        """`again`: one that may have been written before."""
         failures = 0
         batch = await self._without_locked(batch)
         while batch:
@@ -154,7 +156,7 @@ class Completer:
                     self._postpone([each for each in batch if each[0].id in locked])
                     batch = [each for each in batch if each[0].id not in locked]
                     continue
-                await write(batch, failures > 0)
+                await write(batch, again or failures > 0)
             except (RowLocked, StatementCancelled) as error:
                 # Nothing was carried out.
                 self._were_locked.update(claim.id for claim, _, _ in batch)
@@ -174,13 +176,13 @@ class Completer:
                 failures += 1
                 await asyncio.sleep(reconnect_delay(failures))
             except Exception as error:
-                # One of them cannot be written. It must not delay the others.
-                if len(batch) == 1:
+                # One of them cannot be written, and must not delay the others; or the error came after the write.
+                if again:
                     await self._last_resort(batch[0], error)
                     self._stored(batch)
                     return
                 for each in batch:
-                    await self._persist([each], write)
+                    await self._persist([each], write, again=True)
                 return
             else:
                 self._unavailable(None)
@@ -239,12 +241,15 @@ class Completer:
         reason = f"the outcome ({outcome.ending}) could not be stored: {type(error).__name__}"
         failed = (claim, Outcome(Ending.FAILED, error=reason), time.monotonic() - started)
         try:
-            await self._connection.persist(worker_queries.settle(self._worker_id, [failed], self._crash_limit))
+            accepted = await self._connection.persist(
+                worker_queries.settle(self._worker_id, [failed], self._crash_limit)
+            )
         except Exception:
             # The job is still claimed by this worker and no longer known here: it will be found as a lost reply.
             log.exception("the outcome of job %s could not be written", claim.id)
         else:
-            self._listeners.emit(events.about(claim, self._worker_id, events.JobFailed, error=reason))
+            if claim.id in accepted:  # otherwise the outcome was stored, and what failed came after that
+                self._listeners.emit(events.about(claim, self._worker_id, events.JobFailed, error=reason))
 
     def _settled(self, claim: Claim, outcome: Outcome, seconds: float, status: Status) -> events.Event:
         error = outcome.error or ""

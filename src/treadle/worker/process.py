@@ -37,17 +37,17 @@ def main() -> None:
     _die_with(int(os.environ["TREADLE_SUPERVISOR"]))
     order = json.loads(sys.stdin.buffer.readline())
     set_up(order["log_level"], order["log_style"], running_job_fields)
+    code = End.BROKEN.value
     try:
         # Not asyncio.run: if a handler ends the process, its jobs have to stay in their slots.
-        ended = asyncio.new_event_loop().run_until_complete(_serve(order))
+        code = asyncio.new_event_loop().run_until_complete(_serve(order)).value
     except TreadleError as error:
+        code = USAGE_ERROR
         print(f"Error: {masked(str(error))}", file=sys.stderr)
-        end_now(USAGE_ERROR)
     except BaseException as error:
         print(masked(format_traceback(error)), end="", file=sys.stderr)
-        end_now(End.BROKEN.value)
-    else:
-        end_now(ended.value)
+    finally:  # even if nothing can be printed: a normal exit waits for the threads of handlers
+        end_now(code)
 
 
 async def _serve(order: dict[str, Any]) -> End:

@@ -62,10 +62,12 @@ def _other_threads_end() -> bool:
 
 def end_now(code: int) -> None:
     """End without waiting for threads."""
-    leave_all()  # as the embedded server does at a normal exit
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+    try:
+        leave_all()  # as the embedded server does at a normal exit
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:  # a handler may have closed them
+        os._exit(code)
 
 
 async def work(
