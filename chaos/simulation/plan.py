@@ -1,0 +1,79 @@
+"""What happens in a simulation and when, drawn from a seed: jobs that are enqueued, and faults.
+
+A plan is a seed, which decides how long statements take, and a list of choices. A shorter list of choices is a plan, too.
+"""
+
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+MACHINES, PRODUCERS = 3, 3
+LEASE = 3.0
+FAULTS = ("kill", "lose machine", "freeze", "deploy", "cut", "lose replies", "silence", "slow")
+
+
+@dataclass(frozen=True)
+class Choice:
+    at: float
+    what: str
+    """`enqueue`, or a fault."""
+    who: int
+    """The number of the producer or of the machine."""
+    how: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Plan:
+    seed: int
+    choices: tuple[Choice, ...]
+    poll: float = 1.0
+    """How often workers check for jobs without a notification."""
+
+    @property
+    def is_calm(self) -> bool:
+        """Without faults, no job may be late, although workers hardly poll."""
+        return not any(each.what in FAULTS or each.how.get("dies") for each in self.choices)
+
+
+def plan(seed: int, seconds: float = 10.0) -> Plan:
+    chance = random.Random(seed)
+    calm = chance.random() < 0.3
+    choices = [_enqueue(chance, n, chance.uniform(0, seconds), calm) for n in range(chance.randint(20, 120))]
+    if not calm:
+        faults = chance.sample(FAULTS, chance.randint(1, 4))
+        choices += [_fault(chance, chance.choice(faults), chance.uniform(0, seconds)) for _ in range(chance.randint(1, 12))]
+    return Plan(seed, tuple(sorted(choices, key=lambda each: each.at)), chance.uniform(20, 40) if calm else 1.0)
+
+
+def _enqueue(chance: random.Random, n: int, at: float, calm: bool) -> Choice:
+    job_type = chance.choice(["plain", "plain", "keyed", "limited", "tenanted"])
+    work: dict[str, Any] = {"n": n, "seconds": round(chance.choice([0.0, 0.01, 0.05, 0.3, chance.uniform(0, 4)]), 3)}
+    if job_type == "tenanted":
+        work["tenant"] = chance.choice("ab")
+    if chance.random() < 0.1:
+        work["fails"] = chance.randint(1, 5)
+    if chance.random() < 0.05:
+        work["snoozes"] = 1
+    if not calm and chance.random() < 0.01:
+        work["dies"] = chance.choice(["running", "returned"])
+    options: dict[str, Any] = {}
+    if job_type == "keyed":
+        options["key"] = chance.choice("xyz")
+    if chance.random() < 0.2:
+        options["delay"] = round(chance.uniform(0, 3), 3)
+    if chance.random() < 0.1:
+        options["priority"] = chance.choice([50, 200])
+    how: dict[str, Any] = {"type": job_type, "work": work, "options": options}
+    if chance.random() < 0.3:  # in a transaction that stays open for so long
+        how["commits"] = round(chance.choice([0.001, 0.06, 0.15, chance.uniform(0, 2)]), 3)
+        how["rolls_back"] = chance.random() < 0.2
+    return Choice(round(at, 3), "enqueue", chance.randrange(PRODUCERS), how)
+
+
+def _fault(chance: random.Random, what: str, at: float) -> Choice:
+    how: dict[str, Any] = {}
+    if what in ("freeze", "silence", "slow"):
+        how["seconds"] = round(chance.choice([0.2, 1.0, LEASE, 2 * LEASE]) * chance.uniform(0.5, 1.2), 3)
+    if what == "lose replies":
+        how["number"] = chance.randint(1, 4)
+    return Choice(round(at, 3), what, chance.randrange(MACHINES), how)
