@@ -18,6 +18,8 @@ from chaos.simulation.record import Note
 LATE = 3.0
 # Times of schedules that are younger than this, when all has drained, may still be to come.
 YOUNG = 3.0
+# A job that was claimed starts or is given back within this time, of a worker that is not frozen.
+CLAIMED = 2.0
 # Clocks are exact, but the database rounds to microseconds.
 EXACT = 0.00001
 
@@ -48,6 +50,7 @@ def judge(plan: Plan, notes: list[Note]) -> list[str]:
             problems += _in_time(n, enqueued[n], those)
     problems += _keys(runs, enqueued)
     problems += _limits(runs)
+    problems += _late_limits(runs, notes)
     problems += _schedules(notes)
     if plan.is_calm:
         problems += _late(runs, of_job, enqueued)
@@ -147,6 +150,17 @@ def _limits(runs: list[Run]) -> Iterator[str]:
             if len(at_once) > limit:
                 shown = ", ".join(str(each.n) for each in at_once)
                 yield f"jobs {shown} ran at once under the limit of {name} {tenant} at {run.start.at:.3f}"
+
+
+def _late_limits(runs: list[Run], notes: list[Note]) -> Iterator[str]:
+    """Limits that an operator has set while jobs ran. What was claimed before may start soon after."""
+    for limit in (each for each in notes if each.what == "limited"):
+        those = [each for each in runs if each.start.type == limit.type]
+        for run in those:
+            at_once = [each for each in those if each.start.at <= run.start.at < min(each.end, each.frozen)]
+            if run.start.at > limit.at + CLAIMED and len(at_once) > limit.amount:
+                shown = ", ".join(str(each.n) for each in at_once)
+                yield f"jobs {shown} ran at once at {run.start.at:.3f} under a limit set at {limit.at:.3f}"
 
 
 def _schedules(notes: list[Note]) -> Iterator[str]:

@@ -36,7 +36,9 @@ class Process:
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         context = copy_context()
         context.run(running_in.set, self)
-        return context.run(self._loop.create_task, work, name=self.name)
+        task = context.run(self._loop.create_task, work, name=self.name)
+        task.add_done_callback(_raise)
+        return task
 
     def kill(self) -> None:
         self.alive = False
@@ -55,6 +57,12 @@ class Process:
         if self.alive and self.frozen:
             self._held.append(handle)
         return self.alive and not self.frozen
+
+
+def _raise(task: asyncio.Task[None]) -> None:
+    """What a process raises goes to the exception handler of the loop."""
+    if not task.cancelled():
+        task.result()
 
 
 class _Step(asyncio.Handle):
@@ -114,12 +122,12 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
     # As in the base class, with handles that ask their process.
 
     def _call_soon(self, callback: Any, args: Any, context: Context | None) -> asyncio.Handle:
-        handle = _Step(callback, args, self, context or copy_context())
+        handle = _Step(callback, args, self, copy_context() if context is None else context)
         self._ready.append(handle)  # type: ignore[attr-defined]
         return handle
 
     def call_at(self, when: float, callback: Any, *args: Any, context: Context | None = None) -> asyncio.TimerHandle:
-        timer = _Timer(when, callback, args, self, context or copy_context())
+        timer = _Timer(when, callback, args, self, copy_context() if context is None else context)
         heapq.heappush(self._scheduled, timer)  # type: ignore[attr-defined]
         timer._scheduled = True
         return timer

@@ -57,6 +57,7 @@ class SimulatedConnection(Abandonable):
     context: Context
     heard_at = 0.0
     notifications: list[str]
+    executed_at = 0.0
     rolls_back = False
     committed: Callable[[], None] | None = None
     """Called once, when its next transaction has been committed, whether or not its reply arrives."""
@@ -152,7 +153,8 @@ class Network:
     def _execute(self, connection: SimulatedConnection, statement: Any) -> tuple[Any, Exception | None]:
         self._loop.steps += 1
         name = _name(statement)
-        self._database.move(self._loop.elapsed)
+        connection.executed_at = self.now
+        self._database.move(self.now)
         result, error = None, None
         try:
             result = waiting.wait(statement, connection.fileno(), 1.0)

@@ -7,7 +7,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-MACHINES, PRODUCERS = 3, 3
+MACHINES = 3
 LEASE = 3.0
 FAULTS = ("kill", "lose machine", "freeze", "deploy", "cut", "lose replies", "silence", "slow")
 
@@ -16,9 +16,8 @@ FAULTS = ("kill", "lose machine", "freeze", "deploy", "cut", "lose replies", "si
 class Choice:
     at: float
     what: str
-    """`enqueue`, or a fault."""
-    who: int
-    """The number of the producer or of the machine."""
+    """`enqueue`, `claim by hand`, `limit`, or a fault of a machine."""
+    machine: int = 0
     how: dict[str, Any] = field(default_factory=dict)
 
 
@@ -32,13 +31,20 @@ class Plan:
     @property
     def is_calm(self) -> bool:
         """Without faults, no job may be late, although workers hardly poll."""
-        return not any(each.what in FAULTS or each.how.get("dies") for each in self.choices)
+        return not any(
+            each.what in (*FAULTS, "limit", "claim by hand") or "dies" in each.how.get("work", ()) for each in self.choices
+        )
 
 
 def plan(seed: int, seconds: float = 10.0) -> Plan:
     chance = random.Random(seed)
     calm = chance.random() < 0.3
     choices = [_enqueue(chance, n, chance.uniform(0, seconds), calm) for n in range(chance.randint(20, 120))]
+    for _ in range(chance.choice([0, 0, 3, 10])):
+        choices.append(_claim_by_hand(chance, chance.uniform(0, seconds)))
+    if chance.random() < 0.2:
+        how = {"type": chance.choice(["plain", "keyed"]), "amount": chance.choice([1, 2])}
+        choices.append(Choice(round(chance.uniform(0, seconds), 3), "limit", how=how))
     if not calm:
         faults = chance.sample(FAULTS, chance.randint(1, 4))
         choices += [_fault(chance, chance.choice(faults), chance.uniform(0, seconds)) for _ in range(chance.randint(1, 12))]
@@ -54,7 +60,7 @@ def _enqueue(chance: random.Random, n: int, at: float, calm: bool) -> Choice:
         work["fails"] = chance.randint(1, 5)
     if chance.random() < 0.05:
         work["snoozes"] = 1
-    if not calm and chance.random() < 0.01:
+    if not calm and chance.random() < 0.02:
         work["dies"] = chance.choice(["running", "returned"])
     options: dict[str, Any] = {}
     if job_type == "keyed":
@@ -67,7 +73,18 @@ def _enqueue(chance: random.Random, n: int, at: float, calm: bool) -> Choice:
     if chance.random() < 0.3:  # in a transaction that stays open for so long
         how["commits"] = round(chance.choice([0.001, 0.06, 0.15, chance.uniform(0, 2)]), 3)
         how["rolls_back"] = chance.random() < 0.2
-    return Choice(round(at, 3), "enqueue", chance.randrange(PRODUCERS), how)
+    return Choice(round(at, 3), "enqueue", how=how)
+
+
+def _claim_by_hand(chance: random.Random, at: float) -> Choice:
+    how = {
+        "type": chance.choice(["plain", "limited", "tenanted"]),
+        "isolation": chance.choice(["read committed", "repeatable read"]),
+        "waits": round(chance.choice([0.0, chance.uniform(0, 1)]), 3),
+        "seconds": round(chance.choice([0.0, 0.1, chance.uniform(0, 2)]), 3),
+        "rolls_back": chance.random() < 0.2,
+    }
+    return Choice(round(at, 3), "claim by hand", how=how)
 
 
 def _fault(chance: random.Random, what: str, at: float) -> Choice:

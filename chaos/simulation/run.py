@@ -5,6 +5,7 @@ import gc
 import logging
 import random
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from chaos.simulation.machines import Machine, break_out
 from chaos.simulation.network import Network
 from chaos.simulation.plan import MACHINES, Choice, Plan
 from chaos.simulation.record import Record
-from treadle import Treadle
+from treadle import JobQueue, Treadle
 from treadle.words.errors import TreadleError
 from treadle.words.own_log import log
 from treadle.worker import tasks, worker
@@ -51,6 +52,22 @@ class Unwatched:
 
 
 def simulate(database: SimulatedDatabase, plan: Plan) -> Run:
+    """Carry out the plan. Tasks of processes that were killed must not be collected as garbage before the end: Python
+    would run their `finally`."""
+    gc.collect()
+    gc.disable()
+    try:
+        return _simulate(database, plan)
+    finally:
+        with patch.object(sys, "unraisablehook", lambda _: None), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            logging.disable()
+            gc.collect()
+            logging.disable(logging.NOTSET)
+        gc.enable()
+
+
+def _simulate(database: SimulatedDatabase, plan: Plan) -> Run:
     database.empty()
     random.seed(plan.seed)
     loop = SimulatedLoop()
@@ -58,17 +75,16 @@ def simulate(database: SimulatedDatabase, plan: Plan) -> Run:
     network = Network(loop, database, record, plan.seed)
     loop.set_exception_handler(lambda _, context: record.note("error", message=str(context)))
     with ExitStack() as stack:
+        stack.callback(loop.close)
         stack.enter_context(simulated_time(loop))
         stack.enter_context(network.used())
         stack.enter_context(patch.object(worker, "Watchdog", Unwatched))
         stack.enter_context(patch.object(tasks, "_idle", set()))
         stack.enter_context(_logged(record))
-        stack.enter_context(_without_garbage(loop))
-        try:
-            loop.run_until_complete(_carry_out(plan, database, loop, network, record))
-        finally:
-            network.close_all()
-    return Run(plan, record.trace, judge(plan, record.notes), loop.steps, loop.elapsed)
+        stack.callback(network.close_all)
+        loop.run_until_complete(_carry_out(plan, database, loop, network, record))
+        loop.set_exception_handler(lambda *_: None)
+    return Run(plan, list(record.trace), judge(plan, record.notes), loop.steps, loop.elapsed)
 
 
 async def _carry_out(
@@ -76,13 +92,13 @@ async def _carry_out(
 ) -> None:
     app = make_app(database.url, record)
     machines = [Machine(n, app, database.url, plan.poll, loop, network, record) for n in range(MACHINES)]
-    producers = Process("producers", "producers", loop)
+    clients = Process("clients", "clients", loop)
     await asyncio.sleep(1.5)
     for each in plan.choices:
-        if each.what == "enqueue":
-            producers.start(_enqueue(each, app, network, database.url, record))
+        if each.what in CLIENTS:
+            clients.start(_client(each, app, network, record))
         else:
-            loop.outside(each.at, _break_out, machines[each.who], each, network, record)
+            loop.outside(each.at, _break_out, machines[each.machine], each, network, record)
     await asyncio.sleep(max((each.at for each in plan.choices), default=0.0))
     await asyncio.sleep(5.0)
     record.note("calm")
@@ -99,35 +115,74 @@ def _unfinished(database: SimulatedDatabase) -> bool:
     return any(kind != "beat" for kind in waiting) or len(waiting) > len(SCHEDULES)
 
 
+async def _client(choice: Choice, app: Treadle, network: Network, record: Record) -> None:
+    await asyncio.sleep(choice.at)
+    connection = await network.connect("", choice.what)
+    try:
+        await CLIENTS[choice.what](choice.how, app, connection, record)
+    except (psycopg.Error, TreadleError) as error:
+        record.note("refused", what=choice.what, error=type(error).__name__)
+    await connection.close()
+
+
 def _break_out(machine: Machine, choice: Choice, network: Network, record: Record) -> None:
-    record.note("fault", kind=choice.what, machine=choice.who, **choice.how)
+    record.note("fault", kind=choice.what, machine=choice.machine, **choice.how)
     break_out(machine, choice.what, network, **choice.how)
 
 
-async def _enqueue(choice: Choice, app: Treadle, network: Network, url: str, record: Record) -> None:
-    await asyncio.sleep(choice.at)
-    how = choice.how
-    connection: Any = await network.connect(url, "producer")
+async def _enqueue(how: dict[str, Any], app: Treadle, connection: Any, record: Record) -> None:
     n, delay = how["work"]["n"], how["options"].get("delay", 0.0)
-    function: Any = app.function(how["type"])
-    job = function.using(connection=connection, **how["options"])
+    job = app.function(how["type"]).using(connection=connection, **how["options"])
     facts = {"n": n, "type": how["type"], "key": how["options"].get("key"), "delay": delay}
-    try:
-        if "commits" not in how:
-            connection.committed = lambda: record.note("enqueued", **facts, stored=network.now)
-            await job.aenqueue(**how["work"])
-        else:
-            await connection.execute("begin")
-            await connection.execute(f"select set_config('simulation.began', '{round(network.now * 1e6)}', true)")
-            await job.aenqueue(**how["work"])
-            stored = network.now
-            await asyncio.sleep(how["commits"])
-            connection.committed = lambda: record.note("enqueued", **facts, stored=stored)
-            connection.rolls_back = how["rolls_back"]
-            await connection.execute("rollback" if how["rolls_back"] else "commit")
-    except (psycopg.Error, TreadleError) as error:
-        record.note("refused", n=n, error=type(error).__name__)
-    await connection.close()
+    if "commits" not in how:
+        connection.committed = lambda: record.note("enqueued", **facts, stored=connection.executed_at)
+        await job.aenqueue(**how["work"])
+        return
+    await _begin(connection)
+    await job.aenqueue(**how["work"])
+    stored = connection.executed_at
+    await asyncio.sleep(how["commits"])
+    connection.committed = lambda: record.note("enqueued", **facts, stored=stored)
+    await _end(connection, commits=not how["rolls_back"])
+
+
+async def _claim_by_hand(how: dict[str, Any], app: Treadle, connection: Any, record: Record) -> None:
+    """A client that claims in a transaction of its own, which may see only what was there before."""
+    queue = JobQueue(connection, "by hand", schema=app.schema)
+    await _begin(connection, how["isolation"])
+    await connection.execute("select count(*) from treadle.jobs")  # from now on, it has a snapshot
+    await asyncio.sleep(how["waits"])
+    jobs = await queue.aclaim([how["type"]], 2)
+    runs = [{"n": each.data["n"], "fence": each.lease, "process": connection.name} for each in jobs]
+    for run, job in zip(runs, jobs, strict=True):
+        tenant = job.data.get("tenant", "")
+        record.note("start", **run, type=job.job_type, tenant=tenant, key=job.key, attempt=job.attempts)
+    await asyncio.sleep(how["seconds"])
+    for run, job in zip(runs, jobs, strict=True):
+        record.note("end", **run, how="rolled back" if how["rolls_back"] else "returned")
+        await queue.acomplete(job)
+    await _end(connection, commits=not how["rolls_back"])
+
+
+async def _limit(how: dict[str, Any], app: Treadle, connection: Any, record: Record) -> None:
+    """An operator sets a limit while jobs run."""
+    connection.committed = lambda: record.note("limited", **how)
+    await connection.execute(
+        "select treadle.set_limit(%(name)s, %(amount)s, p_job_type => %(type)s)", {"name": f"late {how['type']}", **how}
+    )
+
+
+async def _begin(connection: Any, isolation: str = "read committed") -> None:
+    await connection.execute(f"begin isolation level {isolation}")
+    await connection.execute(f"set local simulation.began = '{round(connection.executed_at * 1e6)}'")
+
+
+async def _end(connection: Any, commits: bool) -> None:
+    connection.rolls_back = not commits
+    await connection.execute("commit" if commits else "rollback")
+
+
+CLIENTS = {"enqueue": _enqueue, "claim by hand": _claim_by_hand, "limit": _limit}
 
 
 @contextmanager
@@ -151,19 +206,3 @@ def _logged(record: Record) -> Iterator[None]:
         log.removeHandler(handler)
         log.setLevel(level)
         log.propagate = propagate
-
-
-@contextmanager
-def _without_garbage(loop: SimulatedLoop) -> Iterator[None]:
-    """The tasks of processes that were killed must not be collected while others run: Python would run their `finally`."""
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        loop.set_exception_handler(lambda *_: None)
-        loop.close()
-        log.handlers.clear()
-        with patch.object(sys, "unraisablehook", lambda _: None):
-            gc.collect()
-        gc.enable()
