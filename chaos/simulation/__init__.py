@@ -5,8 +5,8 @@
 
 The code of workers and keepers is that of production. The simulation owns what is different each time otherwise:
 
-    loop.py       time: when nothing is left to do, it jumps to the next timer; processes, which can be killed and frozen
-    network.py    the order in which statements reach the server, one at a time; lost replies, cuts, silence; notifications
+    loop.py       time, which jumps to the next timer when nothing is left to do; processes, which are killed and frozen
+    network.py    the order in which statements reach the server, one at a time; lost replies, cuts; notifications
     database.py   the server's clock, the ids of jobs and the randomness of the server
     plan.py       what happens when: jobs and faults, drawn from the seed
     machines.py   a worker and its keeper; app.py: its jobs; run.py: one episode

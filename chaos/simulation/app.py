@@ -37,10 +37,10 @@ def make_app(url: str, record: Record) -> Treadle:
         try:
             await asyncio.sleep(seconds)
             if dies == "running":
-                process.exit()
+                process.crash()
                 await asyncio.Event().wait()
             elif dies == "returned":
-                asyncio.get_running_loop().call_soon(process.exit)
+                asyncio.get_running_loop().call_soon(process.crash)
             elif job.attempt <= fails:
                 how = "failed"
                 raise RequestedFailure

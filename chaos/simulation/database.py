@@ -10,9 +10,9 @@ from typing import Any
 
 import psycopg
 from psycopg import Connection, waiting
+from psycopg.conninfo import make_conninfo
 from psycopg.generators import connect
 from psycopg.pq import PGconn, TransactionStatus
-from psycopg.conninfo import make_conninfo
 
 from treadle.db.query import TestSchema
 from treadle.testing.databases import Emptied, prepare
@@ -116,7 +116,9 @@ class SimulatedDatabase:
     def open(self, seed: float) -> PGconn:
         """A session of the server: a used one if there is one, because a new one compiles all functions again."""
         options = "-c client_min_messages=notice"
-        session = self._sessions.pop() if self._sessions else waiting.wait_conn(connect(f"{self.url} options='{options}'"))
+        session = (
+            self._sessions.pop() if self._sessions else waiting.wait_conn(connect(f"{self.url} options='{options}'"))
+        )
         session.exec_(b"select setseed(%f)" % seed)
         return session
 

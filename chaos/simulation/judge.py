@@ -8,6 +8,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from chaos.simulation.app import CRASH_LIMIT, FIRST_RETRY, LIMITS, RETRIES, SCHEDULES, TENANT_LIMITS
 from chaos.simulation.plan import Plan
@@ -32,6 +33,8 @@ class Run:
     frozen: float = math.inf
     """When its process was frozen, if it was."""
     how: str = "killed"
+    died: float = math.inf
+    """When its process was killed, perhaps before what the run had done was stored."""
 
     def overlaps(self, other: "Run") -> bool:
         return self.start.at < min(other.end, other.frozen) and other.start.at < min(self.end, self.frozen)
@@ -39,7 +42,7 @@ class Run:
 
 def judge(plan: Plan, notes: list[Note]) -> list[str]:
     enqueued = {each.n: each for each in notes if each.what == "enqueued"}
-    runs = list(_runs(notes))
+    runs = _runs(notes)
     of_job: dict[int, list[Run]] = defaultdict(list)
     for run in runs:
         of_job[run.n].append(run)
@@ -57,21 +60,23 @@ def judge(plan: Plan, notes: list[Note]) -> list[str]:
     return problems
 
 
-def _runs(notes: list[Note]) -> Iterator[Run]:
-    open_runs: dict[tuple[int, int, str], Run] = {}
+def _runs(notes: list[Note]) -> list[Run]:
+    runs: dict[tuple[int, int, str], Run] = {}
+    of_process: dict[str, list[Run]] = defaultdict(list)
     for note in notes:
         if note.what == "start":
-            open_runs[note.n, note.fence, note.process] = run = Run(note.n, note)
-            yield run
-        elif note.what == "end" and (ended := open_runs.pop((note.n, note.fence, note.process), None)):
+            runs[note.n, note.fence, note.process] = run = Run(note.n, note)
+            of_process[note.process].append(run)
+        elif note.what == "end":
+            ended = runs[note.n, note.fence, note.process]
             ended.end, ended.how = note.at, note.how
-        elif note.what in ("killed", "frozen"):
-            for (n, fence, process), run in list(open_runs.items()):
-                if process == note.process and note.what == "killed":
-                    run.end = note.at
-                    del open_runs[n, fence, process]
-                elif process == note.process:
-                    run.frozen = min(run.frozen, note.at)
+        elif note.what == "killed":
+            for run in of_process.pop(note.process, []):
+                run.died, run.end = note.at, min(run.end, note.at)
+        elif note.what == "frozen":
+            for run in of_process[note.process]:
+                run.frozen = min(run.frozen, note.at) if run.end == math.inf else run.frozen
+    return list(runs.values())
 
 
 def _lost_or_doubled(notes: list[Note], enqueued: dict[int, Note], of_job: dict[int, list[Run]]) -> Iterator[str]:
@@ -90,12 +95,16 @@ def _lost_or_doubled(notes: list[Note], enqueued: dict[int, Note], of_job: dict[
         if outcomes[note.job] > 1:
             yield f"job {n} has {outcomes[note.job]} outcomes"
         returned = [each for each in those if each.how == "returned"]
-        interrupted = [each for each in those if each.how == "killed" or each.frozen < math.inf or not each.start.attempt]
+        interrupted = [
+            each for each in those if each.how == "killed" or each.frozen < math.inf or not each.start.attempt
+        ]
         failures = [each for each in those if each.how == "failed"]
         if note.status == "completed" and not returned:
             yield f"job {n} completed and did not return"
         # A run that has returned may have been killed before that was stored.
-        blamed = len([each for each in those if each.how in ("killed", "returned") or each.frozen < math.inf])
+        blamed = len(
+            [each for each in those if each.how in ("killed", "cancelled", "returned") or each.frozen < math.inf]
+        )
         if note.status == "failed" and len(failures) <= RETRIES and blamed < CRASH_LIMIT:
             yield f"job {n} failed after {len(failures)} failures and {blamed} interrupted runs"
         if len(failures) > RETRIES + 1 + len(interrupted):
@@ -109,10 +118,12 @@ def _in_time(n: int, enqueued: Note, runs: list[Run]) -> Iterator[str]:
     for run in runs:
         if run.start.at < max(due, enqueued.at) - EXACT:
             yield f"job {n} started {due - run.start.at:.3f} s early"
-    for before, after in zip(runs, runs[1:], strict=False):
+    for before, after in pairwise(runs):
         if before.overlaps(after):
             yield f"two runs of job {n} overlapped"
         pause = {"failed": FIRST_RETRY / 2, "snoozed": FIRST_RETRY}.get(before.how, 0.0)
+        if before.died <= after.start.at:
+            pause = 0.0
         if after.start.at < before.end + pause - EXACT and before.frozen == math.inf and before.end < math.inf:
             yield f"job {n} was retried too early, at {after.start.at:.3f}"
 

@@ -1,7 +1,7 @@
 """An event loop without waiting, and processes that run on it.
 
-All callbacks and tasks belong to the process in whose context they were made. A process that is killed never runs again:
-nothing is cancelled, no `finally` is reached, as after kill -9. One that is frozen (SIGSTOP) runs when it thaws.
+All callbacks and tasks belong to the process in whose context they were made. A process that is killed never runs
+again: nothing is cancelled, no `finally` is reached, as after kill -9. One that is frozen (SIGSTOP) runs when it thaws.
 """
 
 import asyncio
@@ -23,11 +23,13 @@ class Stalled(Exception):
 
 
 class Process:
-    def __init__(self, name: str, machine: str, loop: "SimulatedLoop", exit: Callable[[], None] = lambda: None) -> None:
-        """`exit`: called by what runs in the process, to end it."""
+    def __init__(
+        self, name: str, machine: str, loop: "SimulatedLoop", crash: Callable[[], None] = lambda: None
+    ) -> None:
+        """`crash`: called by what runs in the process, to kill it."""
         self.name = name
         self.machine = machine
-        self.exit = exit
+        self.crash = crash
         self.alive = True
         self.frozen = False
         self._loop = loop

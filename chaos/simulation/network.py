@@ -1,7 +1,7 @@
 """Between the processes and the server: every statement passes here, and arrives at a time that the seed decides.
 
 The server executes one statement at a time. A statement takes no time there; it takes time on its way, and so does its
-reply. Connections are those of production (db/reconnecting.py), with this network instead of a socket that is waited for.
+reply. Connections are those of production (db/reconnecting.py), with this network instead of a wait for a socket.
 """
 
 import asyncio
@@ -115,9 +115,12 @@ class Network:
         connection.network, connection.process, connection.name, connection.random = self, process, nth, chance
         notifications = connection.notifications = []
         connection.add_notice_handler(
-            lambda notice: notifications.append(notice.message_hint or "")
-            if (notice.message_detail or "").endswith("_work") and notice.message_primary == "simulated notification"
-            else None
+            lambda notice: (
+                notifications.append(notice.message_hint or "")
+                if (notice.message_detail or "").endswith("_work")
+                and notice.message_primary == "simulated notification"
+                else None
+            )
         )
         self._open.append(connection)
         return connection
@@ -160,7 +163,9 @@ class Network:
             result = waiting.wait(statement, connection.fileno(), 1.0)
         except Exception as raised:
             error = raised
-        self._record.line(connection.name, name, TransactionStatus(connection.pgconn.transaction_status).name, _shown(result, error))
+        self._record.line(
+            connection.name, name, TransactionStatus(connection.pgconn.transaction_status).name, _shown(result, error)
+        )
         if connection.pgconn.transaction_status == TransactionStatus.IDLE:
             messages = list(connection.notifications)
             connection.notifications.clear()

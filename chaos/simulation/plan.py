@@ -1,6 +1,6 @@
 """What happens in a simulation and when, drawn from a seed: jobs that are enqueued, and faults.
 
-A plan is a seed, which decides how long statements take, and a list of choices. A shorter list of choices is a plan, too.
+A plan is a seed, which decides how long statements take, and a list of choices. With fewer choices it is a plan, too.
 """
 
 import random
@@ -32,22 +32,25 @@ class Plan:
     def is_calm(self) -> bool:
         """Without faults, no job may be late, although workers hardly poll."""
         return not any(
-            each.what in (*FAULTS, "limit", "claim by hand") or "dies" in each.how.get("work", ()) for each in self.choices
+            each.what in (*FAULTS, "limit", "claim by hand") or "dies" in each.how.get("work", ())
+            for each in self.choices
         )
 
 
-def plan(seed: int, seconds: float = 10.0) -> Plan:
+def plan(seed: int, seconds: float = 6.0) -> Plan:
     chance = random.Random(seed)
     calm = chance.random() < 0.3
-    choices = [_enqueue(chance, n, chance.uniform(0, seconds), calm) for n in range(chance.randint(20, 120))]
-    for _ in range(chance.choice([0, 0, 3, 10])):
-        choices.append(_claim_by_hand(chance, chance.uniform(0, seconds)))
+    choices = [_enqueue(chance, n, chance.uniform(0, seconds), calm) for n in range(chance.randint(10, 80))]
+    by_hand = range(chance.choice([0, 0, 3, 10]))
+    choices += [_claim_by_hand(chance, chance.uniform(0, seconds)) for _ in by_hand]
     if chance.random() < 0.2:
         how = {"type": chance.choice(["plain", "keyed"]), "amount": chance.choice([1, 2])}
         choices.append(Choice(round(chance.uniform(0, seconds), 3), "limit", how=how))
     if not calm:
         faults = chance.sample(FAULTS, chance.randint(1, 4))
-        choices += [_fault(chance, chance.choice(faults), chance.uniform(0, seconds)) for _ in range(chance.randint(1, 12))]
+        choices += [
+            _fault(chance, chance.choice(faults), chance.uniform(0, seconds)) for _ in range(chance.randint(1, 12))
+        ]
     return Plan(seed, tuple(sorted(choices, key=lambda each: each.at)), chance.uniform(20, 40) if calm else 1.0)
 
 
