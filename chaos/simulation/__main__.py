@@ -3,15 +3,17 @@
 import argparse
 import random
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
-from chaos.servers import serving
 from chaos.simulation.database import SimulatedDatabase
 from chaos.simulation.plan import plan
 from chaos.simulation.run import Run, simulate
 from chaos.simulation.shrink import shrunk, written
+from treadle.db.embedded import embedded_url, leave
 
 # Autovacuum would change plans in the middle. With asynchronous commits, index entries are removed at any time.
 SETTINGS = {"fsync": "off", "autovacuum": "off", "synchronous_commit": "on", "max_connections": "200"}
@@ -19,12 +21,15 @@ SETTINGS = {"fsync": "off", "autovacuum": "off", "synchronous_commit": "on", "ma
 
 @contextmanager
 def simulated_database() -> Iterator[SimulatedDatabase]:
-    with serving(SETTINGS) as server:
-        database = SimulatedDatabase(server.url, server.folder)
+    with tempfile.TemporaryDirectory(prefix="treadle-simulation-") as name:
+        folder = Path(name)
+        folder.chmod(0o711)
+        database = SimulatedDatabase(embedded_url(folder / "server", SETTINGS, quiet=True), folder)
         try:
             yield database
         finally:
             database.leave()
+            leave(folder / "server")
 
 
 def main() -> int:

@@ -12,12 +12,12 @@ import psycopg
 from psycopg import Connection, waiting
 from psycopg.conninfo import make_conninfo
 from psycopg.generators import connect
-from psycopg.pq import PGconn, TransactionStatus
+from psycopg.pq import TransactionStatus
+from psycopg.pq.abc import PGconn
 
 from treadle.db.query import TestSchema
 from treadle.testing.databases import Emptied, prepare
 
-NAME = "simulation_test"
 SCHEMA = TestSchema("treadle")
 
 # Notifications are passed on by the simulation: their way through the server takes a different time each time.
@@ -91,12 +91,13 @@ class SimulatedDatabase:
         clock = folder / "clock"
         self._clock = os.open(clock, os.O_CREAT | os.O_RDWR, 0o644)
         self.move(0.0)
+        name = f"simulation_test_{os.getpid()}"
         with psycopg.connect(server, autocommit=True) as connection:
-            connection.execute(f"drop database if exists {NAME}")
-            connection.execute(f"create database {NAME}")
+            connection.execute(f"drop database if exists {name}")
+            connection.execute(f"create database {name}")
             # A connection that must wait for a lock gets it never: whoever has it cannot go on meanwhile.
-            connection.execute(f"alter database {NAME} set lock_timeout = '20ms'")
-        self.url = make_conninfo(server, dbname=NAME)
+            connection.execute(f"alter database {name} set lock_timeout = '20ms'")
+        self.url = make_conninfo(server, dbname=name)
         prepare(self.url)
         self._connection: Connection[Any] = psycopg.connect(self.url, autocommit=True)
         self._connection.execute(OWNED.replace("{clock}", str(clock)))

@@ -134,7 +134,7 @@ def _keys(runs: list[Run], enqueued: dict[int, Note]) -> Iterator[str]:
         if run.start.key and run.n in enqueued:
             by_key[run.start.key].append(run)
     for key, those in by_key.items():
-        first = {}
+        first: dict[int, float] = {}
         for run in those:
             first.setdefault(run.n, run.start.at)
         for run in those:

@@ -115,10 +115,10 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
     def continue_with(self, handle: asyncio.Handle) -> None:
         self._ready.append(handle)  # type: ignore[attr-defined]
 
-    def run_in_executor(self, executor: Any, func: Any, *arguments: Any) -> Any:
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:  # type: ignore[override]
         """At once: a thread would run at any time."""
         done = self.create_future()
-        done.set_result(func(*arguments))
+        done.set_result(func(*args))
         return done
 
     # As in the base class, with handles that ask their process.
@@ -128,10 +128,12 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         self._ready.append(handle)  # type: ignore[attr-defined]
         return handle
 
-    def call_at(self, when: float, callback: Any, *args: Any, context: Context | None = None) -> asyncio.TimerHandle:
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Any, *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
         timer = _Timer(when, callback, args, self, copy_context() if context is None else context)
         heapq.heappush(self._scheduled, timer)  # type: ignore[attr-defined]
-        timer._scheduled = True
+        timer._scheduled = True  # type: ignore[attr-defined]
         return timer
 
 
