@@ -1,7 +1,6 @@
 """A machine: a worker, and the keeper beside it that renews its lease and gives its jobs back when it has died."""
 
 import asyncio
-from collections.abc import Callable
 from datetime import timedelta
 
 from chaos.simulation.app import CRASH_LIMIT
@@ -37,12 +36,13 @@ class Machine:
         self._slots = JobSlots.create(SLOTS)
         self._ended = asyncio.Event()
         self._clean = False
+        self._worker: Worker | None = None
         self._worker_process = Process(f"worker {name}", self.name, self._loop, self.kill)
         self._keeper_process = Process(f"keeper {name}", self.name, self._loop)
         self._worker_process.start(self._work(name))
 
     async def _work(self, name: str) -> None:
-        worker = self._worker = Worker(
+        worker = Worker(
             self._app.workload,
             slots=self._slots,
             concurrency=CONCURRENCY,
@@ -52,6 +52,7 @@ class Machine:
         )
         worker.worker_id = f"worker {name}"
         await worker.start()
+        self._worker = worker
         self._keeper_process.start(self._keep(worker.worker_id, self._slots, self._ended))
 
     async def _keep(self, worker_id: str, slots: JobSlots, ended: asyncio.Event) -> None:
@@ -67,7 +68,7 @@ class Machine:
         await keeper.recover(worker_id, "its process ended", crashed, keep=not self._clean)
         await keeper.close()
 
-    # Faults
+    # Faults: a method for each of plan.FAULTS
 
     def kill(self) -> None:
         """The worker dies, as by kill -9; its keeper lives."""
@@ -94,9 +95,9 @@ class Machine:
 
     def deploy(self) -> None:
         """The worker is stopped, and started again."""
-        if not self._worker_process.alive:
-            return
         process, ended, worker = self._worker_process, self._ended, self._worker
+        if worker is None or not process.alive:
+            return
 
         async def stop() -> None:
             await worker.stop(grace=1.0)
@@ -106,6 +107,18 @@ class Machine:
 
         process.start(stop())
 
+    def cut(self) -> None:
+        self._network.cut_all(self.name)
+
+    def lose_replies(self, number: int) -> None:
+        self._network.weather(self.name).replies_to_lose = number
+
+    def silence(self, seconds: float) -> None:
+        self._network.weather(self.name).silent_until = self._network.now + seconds
+
+    def slow(self, seconds: float) -> None:
+        self._network.weather(self.name).slow_until = self._network.now + seconds
+
     def _end(self, processes: list[Process]) -> None:
         if not processes[0].alive:
             return
@@ -114,24 +127,3 @@ class Machine:
             each.kill()
             self._network.forget(each)
         self._loop.outside(RESTART_SECONDS, self.start)
-
-
-def break_out(machine: Machine, what: str, network: Network, **how: float) -> None:
-    """Let this fault happen to the machine."""
-    weather = network.weather(machine.name)
-    actions: dict[str, Callable[[], None]] = {
-        "kill": machine.kill,
-        "lose machine": machine.lose_machine,
-        "deploy": machine.deploy,
-        "cut": lambda: network.cut_all(machine.name),
-    }
-    if what in actions:
-        actions[what]()
-    elif what == "freeze":
-        machine.freeze(how["seconds"])
-    elif what == "silence":
-        weather.silent_until = network.now + how["seconds"]
-    elif what == "slow":
-        weather.slow_until = network.now + how["seconds"]
-    else:
-        weather.replies_to_lose = int(how["number"])

@@ -5,6 +5,7 @@ reply. Connections are those of production (db/reconnecting.py), with this netwo
 """
 
 import asyncio
+import math
 import random
 import re
 from collections import Counter
@@ -65,6 +66,11 @@ class SimulatedConnection(Abandonable):
     async def wait(self, gen: Any, interval: float = 0.0, *_: Any, **__: Any) -> Any:
         return await self.network.send(self, gen)
 
+    def noticed(self, notice: psycopg.errors.Diagnostic) -> None:
+        """A notification is raised as a notice (database.py)."""
+        if notice.message_primary == "simulated notification" and (notice.message_detail or "").endswith("_work"):
+            self.notifications.append(notice.message_hint or "")
+
     async def cancel_safe(self, **_: Any) -> None:
         await asyncio.sleep(self.random.uniform(0.0, 0.5))
 
@@ -113,15 +119,8 @@ class Network:
         connection = SimulatedConnection(self._database.open(chance.random()))
         connection._autocommit, connection.prepare_threshold = True, None
         connection.network, connection.process, connection.name, connection.random = self, process, nth, chance
-        notifications = connection.notifications = []
-        connection.add_notice_handler(
-            lambda notice: (
-                notifications.append(notice.message_hint or "")
-                if (notice.message_detail or "").endswith("_work")
-                and notice.message_primary == "simulated notification"
-                else None
-            )
-        )
+        connection.notifications = []
+        connection.add_notice_handler(connection.noticed)
         self._open.append(connection)
         return connection
 
@@ -129,17 +128,27 @@ class Network:
         loop, chance, weather = self._loop, connection.random, self.weather(connection.process.machine)
         answer = connection.answer = loop.create_future()
         there, back = self._latency(chance, weather), self._latency(chance, weather)
-        loop.outside(there, self._arrive, connection, statement, answer, back)
-        timeout = connection.answer_seconds
-        if timeout is not None and there + back > timeout:
-            loop.outside(timeout, _settle, answer, None, NoAnswer(f"no answer within {timeout:g} seconds"))
+        deadline = loop.time() + (connection.answer_seconds or math.inf)
+        self._answer_within(there, deadline, answer)
+        loop.outside(there, self._arrive, connection, statement, answer, back, deadline)
         try:
             return await answer
         finally:
             connection.answer = None
 
+    def _answer_within(self, seconds: float, deadline: float, answer: asyncio.Future[Any]) -> None:
+        """If what takes so long ends after the deadline, nobody waits for it."""
+        left = deadline - self._loop.time()
+        if seconds > left:
+            self._loop.outside(left, _settle, answer, None, NoAnswer("no answer in time"))
+
     def _arrive(
-        self, connection: SimulatedConnection, statement: Any, answer: asyncio.Future[Any], back: float
+        self,
+        connection: SimulatedConnection,
+        statement: Any,
+        answer: asyncio.Future[Any],
+        back: float,
+        deadline: float,
     ) -> None:
         weather = self.weather(connection.process.machine)
         if connection.closed:
@@ -150,7 +159,8 @@ class Network:
             self._record.line(connection.name, "reply lost")
             self.cut(connection)
         else:
-            back += max(0.0, weather.silent_until - self._loop.elapsed)
+            back += max(0.0, weather.silent_until - self.now)
+            self._answer_within(back, deadline, answer)
             self._loop.outside(back, _settle, answer, result, error)
 
     def _execute(self, connection: SimulatedConnection, statement: Any) -> tuple[Any, Exception | None]:

@@ -18,7 +18,7 @@ from chaos.simulation.app import SCHEDULES, make_app
 from chaos.simulation.database import SimulatedDatabase
 from chaos.simulation.judge import judge
 from chaos.simulation.loop import Process, SimulatedLoop, simulated_time
-from chaos.simulation.machines import Machine, break_out
+from chaos.simulation.machines import Machine
 from chaos.simulation.network import Network
 from chaos.simulation.plan import MACHINES, Choice, Plan
 from chaos.simulation.record import Record
@@ -98,7 +98,7 @@ async def _carry_out(
         if each.what in CLIENTS:
             clients.start(_client(each, app, network, record))
         else:
-            loop.outside(each.at, _break_out, machines[each.machine], each, network, record)
+            loop.outside(each.at, _break_out, machines[each.machine], each, record)
     await asyncio.sleep(max((each.at for each in plan.choices), default=0.0))
     await asyncio.sleep(5.0)
     record.note("calm")
@@ -126,9 +126,9 @@ async def _client(choice: Choice, app: Treadle, network: Network, record: Record
     await connection.close()
 
 
-def _break_out(machine: Machine, choice: Choice, network: Network, record: Record) -> None:
+def _break_out(machine: Machine, choice: Choice, record: Record) -> None:
     record.note("fault", kind=choice.what, machine=choice.machine, **choice.how)
-    break_out(machine, choice.what, network, **choice.how)
+    getattr(machine, choice.what.replace(" ", "_"))(**choice.how)
 
 
 async def _enqueue(how: dict[str, Any], app: Treadle, connection: Any, record: Record) -> None:
