@@ -16,7 +16,7 @@ from chaos.simulation.record import Note
 
 # Without faults, a plain job starts within this time: the checks after a notification, and jobs that wait in a worker
 # until it gives them back.
-LATE = 3.0
+LATE = 1.3
 # Times of schedules that are younger than this, when all has drained, may still be to come.
 YOUNG = 3.0
 # A job that was claimed starts or is given back within this time, of a worker that is not frozen.

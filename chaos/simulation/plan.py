@@ -75,6 +75,7 @@ def _enqueue(chance: random.Random, n: int, at: float, calm: bool) -> Choice:
     how: dict[str, Any] = {"type": job_type, "work": work, "options": options}
     if chance.random() < 0.3:  # in a transaction that stays open for so long
         how["commits"] = round(chance.choice([0.001, 0.06, 0.15, chance.uniform(0, 2)]), 3)
+        how["flushes"] = chance.choice([0.0, 0.0, 0.1, 0.4])
         how["rolls_back"] = chance.random() < 0.2
     return Choice(round(at, 3), "enqueue", how=how)
 

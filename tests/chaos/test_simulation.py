@@ -19,7 +19,7 @@ def database() -> Iterator[SimulatedDatabase]:
         yield database
 
 
-@pytest.mark.timeout(300)  # seconds of an idle core, minutes of a busy one
+@pytest.mark.timeout(900)  # seconds of an idle core, minutes of a busy one
 def test_the_same_seed_gives_the_same_trace(database: SimulatedDatabase) -> None:
     first, second = simulate(database, plan(3, seconds=3.0)), simulate(database, plan(3, seconds=3.0))
     assert first.problems == []
@@ -27,7 +27,7 @@ def test_the_same_seed_gives_the_same_trace(database: SimulatedDatabase) -> None
     assert first.steps == second.steps > 1000
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_a_job_that_kills_its_worker_does_not_stop_the_others(database: SimulatedDatabase) -> None:
     choices = [Choice(0.1 * n, "enqueue", how=enqueued(n)) for n in range(5)]
     choices += [Choice(0.25, "enqueue", how=enqueued(9, dies="returned")), Choice(1.0, "lose machine", 1)]
