@@ -30,7 +30,7 @@ def test_the_same_seed_gives_the_same_trace(database: SimulatedDatabase) -> None
 @pytest.mark.timeout(900)
 def test_a_job_that_kills_its_worker_does_not_stop_the_others(database: SimulatedDatabase) -> None:
     choices = [Choice(0.1 * n, "enqueue", how=enqueued(n)) for n in range(5)]
-    choices += [Choice(0.25, "enqueue", how=enqueued(9, dies="returned")), Choice(1.0, "lose machine", 1)]
+    choices += [Choice(0.25, "enqueue", how=enqueued(9, dies="returned")), Choice(3.0, "lose machine", 1)]
     run = simulate(database, Plan(1, tuple(choices)))
     assert run.problems == []
     assert sum("killed" in line for line in run.trace) == 4
