@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEMO_READY := $(VENV)/.demo-ready
 
-.PHONY: help demo test test-long test-benchmarks test-matrix check style bench bench-peers chaos mutants storm kills restarts unique schedules limits workflows truth fault-times failover model proof soak integrations schema pictures chromium clean
+.PHONY: help demo test test-long test-benchmarks test-matrix check style bench bench-peers chaos mutants storm kills restarts unique schedules limits workflows truth fault-times failover model proof simulate soak integrations schema pictures chromium clean
 
 help:               ## list the targets
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/'
@@ -81,6 +81,9 @@ model: $(READY)     ## compare random job transitions with a model; SECONDS=600
 
 proof: $(READY)     ## explore the models of lanes, keys and leases exhaustively; SCHEDULES=2000 are replayed on a server
 	@$(BIN)/python -m chaos.proof --schedules $(or $(SCHEDULES),500)
+
+simulate: $(READY)  ## replay workers, faults and time from one seed, against a real server; SEED=7 STEPS=100000
+	@PYTHONHASHSEED=0 $(BIN)/python -m chaos.simulation --steps $(or $(STEPS),100000) $(if $(SEED),--seed $(SEED))
 
 soak: $(READY)      ## soak test: an hour at a constant rate, checked for growth; MINUTES=5
 	@$(BIN)/python -m chaos.soak --minutes $(or $(MINUTES),60)
