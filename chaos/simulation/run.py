@@ -23,8 +23,8 @@ from chaos.simulation.network import Network
 from chaos.simulation.plan import MACHINES, Choice, Plan
 from chaos.simulation.record import Record
 from treadle import JobQueue, Treadle
+from treadle.text.log import log
 from treadle.words.errors import TreadleError
-from treadle.words.own_log import log
 from treadle.worker import tasks, worker
 
 # How long after the last choice everything must have drained.
