@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from treadle.operations.critical_path import critical_path, durations
 from treadle.operations.graph_groups import Kind, group_label, items
 from treadle.web.dashboard.api.model import ResponseModel
 from treadle.words import graph as graphs
@@ -58,9 +59,9 @@ class Graph(ResponseModel):
 
 
 def describe(graph: graphs.Graph) -> dict[str, Any]:
-    path = graphs.critical_path(graph)
+    path = critical_path(graph)
     critical = set(path.nodes)
-    seconds = graphs.durations(graph)
+    seconds = durations(graph)
     members = graph.members
     found = []
     for number, item in enumerate(items(graph, blocks=False)):
