@@ -20,8 +20,8 @@ from treadle.db import examination
 from treadle.doctor import Limits, Severity, queries
 from treadle.doctor import examine as doctor
 from treadle.doctor.examine import aexamine
+from treadle.doctor.facts import TableBlocker
 from treadle.doctor.finding import Context
-from treadle.doctor.lock_facts import TableBlocker
 from treadle.doctor.rules.blocked import check_blockers
 
 NAME = "blocked_tables"

@@ -10,7 +10,7 @@ from tests.support.doctor import connected
 from treadle.db.examination import _settings
 from treadle.db.query import Query
 from treadle.doctor import Limits
-from treadle.doctor.examine import schema_queries, server_queries
+from treadle.doctor.queries import schema_queries, server_queries
 
 FINISHED, PENDING, CLAIMED = 30_000, 15_000, 3_000
 

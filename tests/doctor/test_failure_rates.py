@@ -8,8 +8,8 @@ from psycopg import Connection
 from tests.support.doctor import assert_ok, get_finding
 from treadle import JobQueue
 from treadle.doctor import Severity
+from treadle.doctor.facts import FailureRate
 from treadle.doctor.rules.failures import failure_severity
-from treadle.doctor.work_facts import FailureRate
 
 NAME = "failure_rates"
 

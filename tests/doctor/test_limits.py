@@ -321,7 +321,7 @@ def test_the_cost_does_not_grow_with_the_number_of_keys_and_jobs(connection: Con
 
     def cost() -> int:
         connection.execute("vacuum analyze jobs, lanes")
-        chosen = (queries.find_waiting_limits(), queries.find_unopened_limits(60))
+        chosen = [queries.schema_queries(Limits())[name] for name in ("waiting_limits", "unopened_limits")]
         plans = [explained(connection, each) for each in chosen]
         for node in (node for plan in plans for node in nodes(plan) if node.get("Relation Name") == "jobs"):
             assert node["Node Type"] in ("Index Scan", "Index Only Scan"), node

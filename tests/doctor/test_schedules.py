@@ -147,8 +147,8 @@ def test_ten_thousand_schedules_are_not_all_read(connection: Connection[Any]) ->
         assert row
         return _most_rows(row[0][0]["Plan"])
 
-    assert rows_read(queries.find_late_schedules()) <= 1000
-    assert rows_read(queries.find_scheduled_types()) <= 2000
+    assert rows_read(queries.schema_queries(Limits())["late_schedules"]) <= 1000
+    assert rows_read(queries.schema_queries(Limits())["scheduled_types"]) <= 2000
 
 
 def _most_rows(plan: dict[str, Any]) -> int:

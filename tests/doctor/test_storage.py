@@ -123,7 +123,9 @@ def test_the_estimated_size_of_a_table_is_close_to_its_real_size(own_connection:
         from generate_series(1, 20000) as n"""
     )
     own_connection.execute("vacuum analyze jobs")
-    (jobs,) = [each for each in run(own_connection, queries.find_tables(), "treadle") if each.name == "jobs"]
+    (jobs,) = [
+        each for each in run(own_connection, queries.rows_of("find_tables", Table), "treadle") if each.name == "jobs"
+    ]
     assert 0.5 < jobs.heap / expected_heap(jobs) < 2, jobs
 
 
@@ -138,7 +140,11 @@ def test_the_estimated_size_of_an_index_is_close_to_its_real_size(own_connection
     own_connection.execute("vacuum analyze jobs")
     own_connection.execute("reindex table jobs")
     own_connection.execute("analyze jobs")
-    judged = [each for each in run(own_connection, queries.find_indexes(), "treadle") if each.bytes > 200 << 10]
+    judged = [
+        each
+        for each in run(own_connection, queries.rows_of("find_indexes", Index), "treadle")
+        if each.bytes > 200 << 10
+    ]
     assert len(judged) >= 4
     for each in judged:
         assert 0.25 < each.bytes / expected_bytes(each) < 2, each

@@ -14,7 +14,8 @@ from tests.support.workers import one
 from treadle import JobQueue, Treadle
 from treadle.doctor import Severity
 from treadle.doctor import examine as doctor
-from treadle.doctor.queries import find_untriggered_jobs
+from treadle.doctor.facts import UntriggeredJob
+from treadle.doctor.queries import rows_of
 
 
 @pytest.fixture(autouse=True)
@@ -272,7 +273,7 @@ def test_jobs_of_a_workflow_that_were_deleted_stay_in_its_counts(
 
 
 def test_the_cost_of_checking_workflows_is_bounded(app: Treadle, queue: JobQueue, connection: Connection[Any]) -> None:
-    query = find_untriggered_jobs(60)
+    query = rows_of("find_untriggered_jobs", UntriggeredJob, seconds=60)
 
     def cost() -> int:
         connection.execute("select roll_up_workflows('-infinity')")

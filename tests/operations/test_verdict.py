@@ -17,9 +17,7 @@ from tests.support.waiting import until_waiting_for_lock
 from tests.support.why import register_worker
 from treadle import Connections, JobQueue, Treadle
 from treadle.doctor import Finding, Limits, Severity, queries
-from treadle.doctor.facts import DueLane, Worker
-from treadle.doctor.lock_facts import TableBlocker
-from treadle.doctor.work_facts import FailureRate
+from treadle.doctor.facts import DueLane, FailureRate, TableBlocker, Worker
 from treadle.operations import verdict
 from treadle.operations.verdict import (
     ALL_WELL,
@@ -177,7 +175,7 @@ def test_the_cost_does_not_depend_on_the_number_of_jobs(queue: JobQueue, connect
     queue.enqueue_many("mail", [{}] * 5000)
     connection.execute("set enable_seqscan = off")
     connection.execute(queries.use_indexes().bound("treadle").replace(b"true", b"false"))
-    for query in (queries.find_workers(), queries.find_due_lanes(), queries.find_failure_rates(900, 86_400)):
+    for query in (queries.find_workers(), queries.find_due_lanes(), queries.find_failure_rates(Limits())):
         assert buffers(connection, query.bound("treadle"), query.params) < 100
 
 

@@ -37,7 +37,7 @@ def test_the_package_has_a_version() -> None:
 
 def test_every_query_file_is_used() -> None:
     source = "".join(path.read_text() for path in (ROOT / "src" / "treadle").rglob("*.py"))
-    used = set(re.findall(r'(?:statement|_found)\("([^"]+)"', source))
+    used = set(re.findall(r'(?:statement|_found|rows_of)\("([^"]+)"', source))
     assert {path.stem for path in (ROOT / "src" / "treadle" / "sql" / "queries").iterdir()} <= used
 
 

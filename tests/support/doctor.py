@@ -24,9 +24,8 @@ from treadle.doctor.examine import (
     Request,
     examination_steps,
     examine,
-    schema_queries,
-    server_queries,
 )
+from treadle.doctor.queries import schema_queries, server_queries
 
 SETTINGS = {
     "fsync": "off",

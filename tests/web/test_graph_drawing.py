@@ -8,10 +8,10 @@ from itertools import combinations
 import pytest
 
 from tests.support.graphs import fan, graph, node, plain, tangle
+from treadle.operations.critical_path import layers
 from treadle.web.dashboard.pages import graph_layout
 from treadle.web.dashboard.pages.graph_drawing import Drawing, Shape, cut, draw
 from treadle.web.dashboard.pages.graph_layout import Size, layout
-from treadle.words.graph import layers
 
 CHAIN: list[Sequence[int]] = [(), *((nth,) for nth in range(499))]
 SHAPES: dict[str, Sequence[Sequence[int]]] = {

@@ -8,9 +8,10 @@ from rich.console import Console
 from rich.text import Text
 
 from treadle.cli.output import COLOURS, counted, heading, write
+from treadle.operations.critical_path import critical_path, durations, layers
 from treadle.operations.graph_groups import Item, Kind, group_label, items
 from treadle.words.formatting import printable, span
-from treadle.words.graph import Graph, critical_path, durations, in_order, layers, states
+from treadle.words.graph import Graph, in_order, states
 from treadle.words.payload import Json
 
 # More lines than this are summarised.

@@ -4,23 +4,20 @@ It only reads. Each query times out after a few seconds, and one that fails does
 """
 
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from importlib.metadata import version
 from typing import Any, NamedTuple, TypeAlias
 
 from treadle.db.database import Database
 from treadle.db.examination import aexamination, areceives_notifications, examination, receives_notifications
 from treadle.db.queries import refusals
-from treadle.db.queries.error_groups import count_muted
-from treadle.db.queries.operations import find_pauses
 from treadle.db.query import Query, QueryFailed
 from treadle.db.script import adrive, drive
 from treadle.doctor import queries
 from treadle.doctor.expected_schema import expected_schema
-from treadle.doctor.facts import ClockOffset, Server
+from treadle.doctor.facts import ClockOffset, Server, TableBlocker
 from treadle.doctor.finding import Context, Finding, Severity, by_severity, worst
 from treadle.doctor.limits import Limits
-from treadle.doctor.lock_facts import TableBlocker
 from treadle.doctor.rules import (
     blocked,
     failures,
@@ -180,7 +177,7 @@ def examination_steps(schema_name: str, limits: Limits) -> Examination:
     facts["table_blockers"] = yield from _table_blockers(context)
     is_blocked = worst(_apply(context, BLOCKED, facts)) is Severity.CRITICAL
     limited = Impatient if is_blocked else _as_it_is
-    for name, query in server_queries().items():
+    for name, query in queries.server_queries().items():
         facts[name] = yield query
     before = time.time()
     clock = yield queries.get_clock()
@@ -196,7 +193,7 @@ def examination_steps(schema_name: str, limits: Limits) -> Examination:
         facts["records"], QueryFailed
     ):
         checks += SCHEMA
-        for name, query in schema_queries(limits).items():
+        for name, query in queries.schema_queries(limits).items():
             facts[name] = yield limited(query)
         yield from _look_again(context, facts)
     if is_blocked:
@@ -229,24 +226,15 @@ def _table_blockers(context: Context) -> Generator[Query[Any], Any, list[TableBl
     return [each._replace(confirmed=each.id in known) for each in again]
 
 
-def server_queries() -> Mapping[str, Query[Any]]:
-    return {
-        "server": queries.get_server(),
-        "refusal": refusals.find(),
-        "connections": queries.count_connections(),
-        "ages": queries.get_database_ages(),
-        "vacuum_blockers": queries.find_vacuum_blockers(),
-        "slots": queries.find_replication_slots(),
-        # Only the catalog: the rows of the schema's own version may be hidden.
-        "row_security": queries.find_row_security(),
-    }
-
-
 def _look_again(context: Context, facts: Facts) -> Generator[Query[Any], Any, None]:
     """Confirms that workers are stalled, and limits not opened: a job that has just become claimable is claimed a
     moment later, and so is one whose limit has just got room."""
     suspected: dict[str, Query[Any]] = {}
-    for check, needed in ((STALLED, _stalled_queries(context.limits)), (UNOPENED, _unopened_queries(context.limits))):
+    repeated = (
+        (STALLED, queries.stalled_queries(context.limits)),
+        (UNOPENED, queries.unopened_queries(context.limits)),
+    )
+    for check, needed in repeated:
         failed = any(isinstance(facts[name], QueryFailed) for name in check.needs)
         if not failed and worst(_apply(context, check, facts)) is not Severity.OK:
             suspected.update(needed)
@@ -259,50 +247,6 @@ def _look_again(context: Context, facts: Facts) -> Generator[Query[Any], Any, No
             known = {each.id for each in facts[name]}
             again = [each for each in again if each.id in known]
         facts[name] = again
-
-
-def _stalled_queries(limits: Limits) -> Mapping[str, Query[Any]]:
-    seconds = limits.stalled[0]
-    return {
-        "quiet_workers": queries.find_quiet_workers(seconds),
-        "overdue_jobs": queries.find_overdue_jobs(seconds),
-    }
-
-
-def _unopened_queries(limits: Limits) -> Mapping[str, Query[Any]]:
-    return {"unopened_limits": queries.find_unopened_limits(limits.unopened[0])}
-
-
-def schema_queries(limits: Limits) -> Mapping[str, Query[Any]]:
-    return {
-        **_stalled_queries(limits),
-        **_unopened_queries(limits),
-        "functions": queries.find_functions(),
-        "indexes": queries.find_indexes(),
-        "triggers": queries.find_triggers(),
-        "tables": queries.find_tables(),
-        "autovacuum_workers": queries.find_autovacuum_workers(),
-        "workers": queries.find_workers(),
-        "lanes": queries.find_due_lanes(),
-        "pauses": find_pauses(),
-        "tick": queries.get_tick(limits.tick),
-        "uncounted": queries.get_uncounted(),
-        "clock_jumps": queries.find_clock_jumps(limits.clock_jump),
-        "abandoned_claims": queries.find_abandoned_claims(limits.client_silence),
-        "active_types": queries.find_active_types(limits.unclaimed[0]),
-        "hidden_jobs": queries.find_hidden_jobs(limits.hidden),
-        "untriggered_jobs": queries.find_untriggered_jobs(limits.hidden),
-        "failure_rates": queries.find_failure_rates(limits.recent_failures, limits.past_failures),
-        "muted_errors": count_muted(limits.recent_failures),
-        "crashing_jobs": queries.find_crashing_jobs(limits.crashes),
-        "failing_keys": queries.find_failing_keys(limits.failing_key[0]),
-        "unclaimable_jobs": queries.find_unclaimable_jobs(),
-        "late_schedules": queries.find_late_schedules(),
-        "scheduled_types": queries.find_scheduled_types(),
-        "waiting_limits": queries.find_waiting_limits(),
-        "undecided_checks": queries.find_undecided_checks(limits.undecided[0]),
-        "forgotten_batches": queries.find_forgotten_batches(limits.forgotten_batch[0]),
-    }
 
 
 def _offset(before: float, server_time: float, after: float) -> ClockOffset:

@@ -400,3 +400,91 @@ class ClockOffset(NamedTuple):
     """The server's clock minus this machine's."""
     uncertainty: float
     """Half of the round trip."""
+
+
+class HiddenJob(NamedTuple):
+    """The first due job of a lane that lies where no claim looks."""
+
+    queue: str
+    job_type: str
+    priority: int
+    partition: str
+    due: float
+    floor: datetime | None
+    """Claims of the lane begin here. None: the lane is not searched at all."""
+    id: str
+
+
+class UntriggeredJob(NamedTuple):
+    """A job that lacks what a trigger would have set."""
+
+    kind: str
+    """finished: it has ended without finished_at; key, dependency: nothing is left that would unblock it;
+    workflow: its counts are not those of its jobs."""
+    id: str
+    job_type: str
+    detail: str | None
+    """Its key, or the counts of the workflow."""
+
+
+class FailureRate(NamedTuple):
+    """Attempts of a job type: in the last minutes, and in the time before."""
+
+    job_type: str
+    completed: int
+    errors: int
+    """Failed attempts, including those that are retried."""
+    failed: int
+    """Jobs that have no attempt left."""
+    past_completed: int
+    past_errors: int
+
+    @property
+    def attempts(self) -> int:
+        return self.completed + self.errors
+
+    @property
+    def share(self) -> float:
+        """The share of attempts that failed lately."""
+        return self.errors / self.attempts if self.attempts else 0.0
+
+    @property
+    def past_attempts(self) -> int:
+        return self.past_completed + self.past_errors
+
+    @property
+    def past_share(self) -> float:
+        return self.past_errors / self.past_attempts if self.past_attempts else 0.0
+
+
+class TableBlocker(NamedTuple):
+    """A session, or a prepared transaction."""
+
+    pid: int
+    """0: a prepared transaction."""
+    prepared: str | None
+    """Its global identifier."""
+    user: str | None
+    application: str | None
+    client: str | None
+    state: str | None
+    query: str | None
+    seconds: float | None
+    """Since its transaction began. None: this role may not see it."""
+    tables: list[str]
+    whole_table: bool
+    """It locks a table, not only rows."""
+    stops_reading: bool
+    """Nobody else can even read the table."""
+    waiting: int
+    """How many sessions wait for it; counted up to a limit."""
+    waited: float | None
+    """How long the first of them has waited."""
+    waits: bool
+    """It waits for a lock itself: it is in the way because others wait behind it."""
+    confirmed: bool = False
+    """It was seen twice, some time apart."""
+
+    @property
+    def id(self) -> tuple[int, str | None]:
+        return self.pid, self.prepared

@@ -1,39 +1,18 @@
-"""The queries of the doctor. Each returns facts, and is fast however many jobs there are."""
+"""The queries of the doctor, by the names of their facts. Each is fast however many jobs there are."""
 
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from treadle.db.queries import refusals
+from treadle.db.queries.error_groups import count_muted
+from treadle.db.queries.operations import find_pauses
 from treadle.db.query import Query, Rows, statement
-from treadle.doctor.facts import (
-    AbandonedClaim,
-    AutovacuumWorker,
-    ClockJump,
-    ConnectionUse,
-    CrashingJob,
-    DatabaseAge,
-    DueLane,
-    FailingKey,
-    ForgottenBatch,
-    Function,
-    Index,
-    LateSchedule,
-    MigrationRecords,
-    OverdueJob,
-    QuietWorker,
-    ReplicationSlot,
-    RowSecurity,
-    ScheduledType,
-    Server,
-    Table,
-    Tick,
-    Trigger,
-    UnclaimableJob,
-    UndecidedCheck,
-    UnopenedLimit,
-    VacuumBlocker,
-    WaitingLimit,
-    Worker,
-)
-from treadle.doctor.lock_facts import TableBlocker
-from treadle.doctor.work_facts import FailureRate, HiddenJob, UntriggeredJob
+from treadle.doctor import facts
+from treadle.doctor.facts import DueLane, FailureRate, MigrationRecords, Server, TableBlocker, Tick, Worker
+from treadle.doctor.limits import Limits
 from treadle.words.stuck import StoppedChild, Stuck
+
+Fact = TypeVar("Fact")
 
 # The settings that the rules need.
 SETTINGS = (
@@ -57,8 +36,67 @@ SETTINGS = (
 )
 
 
-def get_server() -> Query[Server]:
-    return Query(statement("get_server"), {"names": list(SETTINGS)}, lambda rows: Server._make(rows[0]))
+def server_queries() -> Mapping[str, Query[Any]]:
+    return {
+        "server": Query(statement("get_server"), {"names": list(SETTINGS)}, lambda rows: Server._make(rows[0])),
+        "refusal": refusals.find(),
+        "connections": rows_of("count_connections", facts.ConnectionUse),
+        "ages": rows_of("get_database_ages", facts.DatabaseAge),
+        "vacuum_blockers": rows_of("find_vacuum_blockers", facts.VacuumBlocker),
+        "slots": rows_of("find_replication_slots", facts.ReplicationSlot),
+        # Only the catalog: the rows of the schema's own version may be hidden.
+        "row_security": rows_of("find_row_security", facts.RowSecurity),
+    }
+
+
+def stalled_queries(limits: Limits) -> Mapping[str, Query[Any]]:
+    return {
+        "quiet_workers": rows_of("find_quiet_workers", facts.QuietWorker, seconds=limits.stalled[0]),
+        "overdue_jobs": rows_of("find_overdue_jobs", facts.OverdueJob, seconds=limits.stalled[0]),
+    }
+
+
+def unopened_queries(limits: Limits) -> Mapping[str, Query[Any]]:
+    return {"unopened_limits": rows_of("find_unopened_limits", facts.UnopenedLimit, seconds=limits.unopened[0])}
+
+
+def schema_queries(limits: Limits) -> Mapping[str, Query[Any]]:
+    return {
+        **stalled_queries(limits),
+        **unopened_queries(limits),
+        "functions": rows_of("find_functions", facts.Function),
+        "indexes": rows_of("find_indexes", facts.Index),
+        "triggers": rows_of("find_triggers", facts.Trigger),
+        "tables": rows_of("find_tables", facts.Table),
+        "autovacuum_workers": rows_of("find_autovacuum_workers", facts.AutovacuumWorker),
+        "workers": find_workers(),
+        "lanes": find_due_lanes(),
+        "pauses": find_pauses(),
+        # A tick is missed so many seconds after a claim.
+        "tick": Query(statement("get_tick"), {"seconds": limits.tick}, lambda rows: Tick._make(rows[0])),
+        # For how many seconds the first job that is not counted has been finished.
+        "uncounted": Query(statement("get_uncounted"), {}, lambda rows: rows[0][0]),
+        "clock_jumps": rows_of("find_clock_jumps", facts.ClockJump, seconds=limits.clock_jump),
+        "abandoned_claims": rows_of("find_abandoned_claims", facts.AbandonedClaim, seconds=limits.client_silence),
+        # Queues and job types of which attempts have ended lately, or that run now.
+        "active_types": Query(
+            statement("find_active_types"),
+            {"seconds": limits.unclaimed[0]},
+            lambda rows: {(row[0], row[1]) for row in rows},
+        ),
+        "hidden_jobs": rows_of("find_hidden_jobs", facts.HiddenJob, seconds=limits.hidden),
+        "untriggered_jobs": rows_of("find_untriggered_jobs", facts.UntriggeredJob, seconds=limits.hidden),
+        "failure_rates": find_failure_rates(limits),
+        "muted_errors": count_muted(limits.recent_failures),
+        "crashing_jobs": rows_of("find_crashing_jobs", facts.CrashingJob, crashes=limits.crashes),
+        "failing_keys": rows_of("find_failing_keys", facts.FailingKey, seconds=limits.failing_key[0]),
+        "unclaimable_jobs": rows_of("find_unclaimable_jobs", facts.UnclaimableJob),
+        "late_schedules": rows_of("find_late_schedules", facts.LateSchedule),
+        "scheduled_types": rows_of("find_scheduled_types", facts.ScheduledType),
+        "waiting_limits": rows_of("find_waiting_limits", facts.WaitingLimit),
+        "undecided_checks": rows_of("find_undecided_checks", facts.UndecidedCheck, seconds=limits.undecided[0]),
+        "forgotten_batches": rows_of("find_forgotten_batches", facts.ForgottenBatch, seconds=limits.forgotten_batch[0]),
+    }
 
 
 def get_clock() -> Query[float]:
@@ -66,51 +104,14 @@ def get_clock() -> Query[float]:
     return Query(statement("get_clock"), {}, lambda rows: int(rows[0][0]) / 1_000_000)
 
 
-def count_connections() -> Query[list[ConnectionUse]]:
-    return Query(statement("count_connections"), {}, lambda rows: [ConnectionUse._make(row) for row in rows])
-
-
-def get_database_ages() -> Query[list[DatabaseAge]]:
-    return Query(statement("get_database_ages"), {}, lambda rows: [DatabaseAge._make(row) for row in rows])
-
-
-def find_vacuum_blockers() -> Query[list[VacuumBlocker]]:
-    return Query(statement("find_vacuum_blockers"), {}, lambda rows: [VacuumBlocker._make(row) for row in rows])
-
-
 def find_table_blockers() -> Query[list[TableBlocker]]:
     """It reads no table of the queue, so it does not wait for a lock."""
-    return Query(statement("find_table_blockers"), {}, lambda rows: [TableBlocker(*row) for row in rows])
+    return rows_of("find_table_blockers", TableBlocker)
 
 
-def find_failure_rates(recent: float, past: float) -> Query[list[FailureRate]]:
-    """Of the types of which an attempt has failed in the last `recent` seconds."""
-    params = {"recent": recent, "past": past}
-    return Query(statement("find_failure_rates"), params, lambda rows: [FailureRate._make(row) for row in rows])
-
-
-def find_replication_slots() -> Query[list[ReplicationSlot]]:
-    return Query(statement("find_replication_slots"), {}, lambda rows: [ReplicationSlot._make(row) for row in rows])
-
-
-def find_tables() -> Query[list[Table]]:
-    return Query(statement("find_tables"), {}, lambda rows: [Table._make(row) for row in rows])
-
-
-def find_indexes() -> Query[list[Index]]:
-    return Query(statement("find_indexes"), {}, lambda rows: [Index._make(row) for row in rows])
-
-
-def find_triggers() -> Query[list[Trigger]]:
-    return Query(statement("find_triggers"), {}, lambda rows: [Trigger._make(row) for row in rows])
-
-
-def find_functions() -> Query[list[Function]]:
-    return Query(statement("find_functions"), {}, lambda rows: [Function._make(row) for row in rows])
-
-
-def find_row_security() -> Query[list[RowSecurity]]:
-    return Query(statement("find_row_security"), {}, lambda rows: [RowSecurity._make(row) for row in rows])
+def find_failure_rates(limits: Limits) -> Query[list[FailureRate]]:
+    """Of the types of which an attempt has failed recently."""
+    return rows_of("find_failure_rates", FailureRate, recent=limits.recent_failures, past=limits.past_failures)
 
 
 def has_migration_records() -> Query[bool]:
@@ -120,10 +121,6 @@ def has_migration_records() -> Query[bool]:
 
 def get_migration_records() -> Query[MigrationRecords]:
     return Query(statement("get_migration_records"), {}, lambda rows: MigrationRecords._make(rows[0]))
-
-
-def find_autovacuum_workers() -> Query[list[AutovacuumWorker]]:
-    return Query(statement("find_autovacuum_workers"), {}, lambda rows: [AutovacuumWorker._make(row) for row in rows])
 
 
 def find_workers() -> Query[list[Worker]]:
@@ -136,41 +133,8 @@ def find_workers() -> Query[list[Worker]]:
     return Query(statement("find_workers"), {}, read)
 
 
-def find_clock_jumps(seconds: float) -> Query[list[ClockJump]]:
-    """Those that were noticed this many seconds ago or later, the newest first."""
-    params = {"seconds": seconds}
-    return Query(statement("find_clock_jumps"), params, lambda rows: [ClockJump._make(row) for row in rows])
-
-
 def find_due_lanes() -> Query[list[DueLane]]:
-    return Query(statement("find_due_lanes"), {}, lambda rows: [DueLane._make(row) for row in rows])
-
-
-def find_overdue_jobs(seconds: float) -> Query[list[OverdueJob]]:
-    params = {"seconds": seconds}
-    return Query(statement("find_overdue_jobs"), params, lambda rows: [OverdueJob._make(row) for row in rows])
-
-
-def find_quiet_workers(seconds: float) -> Query[list[QuietWorker]]:
-    params = {"seconds": seconds}
-    return Query(statement("find_quiet_workers"), params, lambda rows: [QuietWorker._make(row) for row in rows])
-
-
-def find_hidden_jobs(seconds: float) -> Query[list[HiddenJob]]:
-    params = {"seconds": seconds}
-    return Query(statement("find_hidden_jobs"), params, lambda rows: [HiddenJob._make(row) for row in rows])
-
-
-def find_untriggered_jobs(seconds: float) -> Query[list[UntriggeredJob]]:
-    """`seconds`: how long a job may wait for another one that has ended."""
-    params = {"seconds": seconds}
-    return Query(statement("find_untriggered_jobs"), params, lambda rows: [UntriggeredJob._make(row) for row in rows])
-
-
-def find_active_types(seconds: float) -> Query[set[tuple[str, str]]]:
-    """Queues and job types of which attempts have ended in the last `seconds`, or that run now."""
-    params = {"seconds": seconds}
-    return Query(statement("find_active_types"), params, lambda rows: {(row[0], row[1]) for row in rows})
+    return rows_of("find_due_lanes", DueLane)
 
 
 def use_indexes() -> Query[None]:
@@ -181,57 +145,7 @@ def wait(seconds: float) -> Query[None]:
     return Query(statement("wait"), {"seconds": seconds}, lambda _: None)
 
 
-def get_tick(seconds: float) -> Query[Tick]:
-    """`seconds`: how long after a claim a tick is missed."""
-    return Query(statement("get_tick"), {"seconds": seconds}, lambda rows: Tick._make(rows[0]))
-
-
-def get_uncounted() -> Query[float | None]:
-    """For how many seconds the first job that is not counted has been finished."""
-    return Query(statement("get_uncounted"), {}, lambda rows: rows[0][0])
-
-
-def find_abandoned_claims(seconds: float) -> Query[list[AbandonedClaim]]:
-    params = {"seconds": seconds}
-    return Query(statement("find_abandoned_claims"), params, lambda rows: [AbandonedClaim._make(row) for row in rows])
-
-
-def find_crashing_jobs(crashes: int) -> Query[list[CrashingJob]]:
-    params = {"crashes": crashes}
-    return Query(statement("find_crashing_jobs"), params, lambda rows: [CrashingJob._make(row) for row in rows])
-
-
-def find_failing_keys(seconds: float) -> Query[list[FailingKey]]:
-    params = {"seconds": seconds}
-    return Query(statement("find_failing_keys"), params, lambda rows: [FailingKey._make(row) for row in rows])
-
-
-def find_unclaimable_jobs() -> Query[list[UnclaimableJob]]:
-    return Query(statement("find_unclaimable_jobs"), {}, lambda rows: [UnclaimableJob._make(row) for row in rows])
-
-
-def find_undecided_checks(seconds: float) -> Query[list[UndecidedCheck]]:
-    text = statement("find_undecided_checks")
-    return Query(text, {"seconds": seconds}, lambda rows: [UndecidedCheck._make(row) for row in rows])
-
-
-def find_forgotten_batches(seconds: float) -> Query[list[ForgottenBatch]]:
-    text = statement("find_forgotten_batches")
-    return Query(text, {"seconds": seconds}, lambda rows: [ForgottenBatch._make(row) for row in rows])
-
-
-def find_late_schedules() -> Query[list[LateSchedule]]:
-    return Query(statement("find_late_schedules"), {}, lambda rows: [LateSchedule._make(row) for row in rows])
-
-
-def find_scheduled_types() -> Query[list[ScheduledType]]:
-    return Query(statement("find_scheduled_types"), {}, lambda rows: [ScheduledType._make(row) for row in rows])
-
-
-def find_waiting_limits() -> Query[list[WaitingLimit]]:
-    return Query(statement("find_waiting_limits"), {}, lambda rows: [WaitingLimit._make(row) for row in rows])
-
-
-def find_unopened_limits(seconds: float) -> Query[list[UnopenedLimit]]:
-    params = {"seconds": seconds}
-    return Query(statement("find_unopened_limits"), params, lambda rows: [UnopenedLimit._make(row) for row in rows])
+def rows_of(name: str, kind: type[Fact], **params: Any) -> Query[list[Fact]]:
+    """The rows of a statement, each as a value of this kind."""
+    make: Any = kind
+    return Query(statement(name), params, lambda rows: [make(*row) for row in rows])

@@ -5,7 +5,8 @@ from collections.abc import Hashable, Iterator, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from treadle.words.graph import DELETED, Graph, Node, followers, layers, topological
+from treadle.operations.critical_path import followers, layers, topological
+from treadle.words.graph import DELETED, Graph, Node
 
 # More jobs or connections than this are summarised.
 MAX_JOBS = 600

@@ -18,15 +18,13 @@ from treadle.db.queries.operations import find_pauses
 from treadle.db.query import Query
 from treadle.db.script import adrive, drive
 from treadle.doctor import queries
-from treadle.doctor.facts import DueLane, Worker
+from treadle.doctor.facts import DueLane, FailureRate, TableBlocker, Worker
 from treadle.doctor.finding import Finding, Severity, severity_of
 from treadle.doctor.limits import Limits
-from treadle.doctor.lock_facts import TableBlocker
 from treadle.doctor.rules.blocked import end_statement, roots_first
 from treadle.doctor.rules.failures import LEAST_PAST, failure_severity, percent, without_muted
 from treadle.doctor.rules.lanes import claims_by_hand, pauses_lane, serves, unserved_lanes
 from treadle.doctor.rules.work import last_worker
-from treadle.doctor.work_facts import FailureRate
 from treadle.text.masking import masked
 from treadle.words.changes import Pause
 from treadle.words.errors import DatabaseUnreachable, TooSlow, TreadleError
@@ -128,7 +126,7 @@ class VerdictReader:
         *_, workers, lanes, pauses = yield [*settings, queries.find_workers(), queries.find_due_lanes(), find_pauses()]
         if time.monotonic() - self._rated_at >= RATES_SECONDS:
             rates, muted = yield [
-                queries.find_failure_rates(limits.recent_failures, limits.past_failures),
+                queries.find_failure_rates(limits),
                 count_muted(limits.recent_failures),
             ]
             self._rates = without_muted(rates, muted)

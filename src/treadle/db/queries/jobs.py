@@ -262,10 +262,6 @@ def _changed(job: AnyJob, change: str) -> Callable[[Rows], None]:
     return read
 
 
-def _first_column(rows: Rows) -> list[UUID]:
-    return [row[0] for row in rows]
-
-
 def _only_value(rows: Rows) -> int:
     value: int = rows[0][0]
     return value

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from treadle.doctor.facts import TableBlocker
 from treadle.doctor.finding import Context, Finding, Severity, ok
-from treadle.doctor.lock_facts import TableBlocker
 from treadle.doctor.text import abbreviated, lines, literal, names, plural
 from treadle.words.formatting import span
 

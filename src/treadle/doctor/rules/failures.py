@@ -4,9 +4,9 @@ import shlex
 from collections.abc import Mapping, Sequence
 from math import sqrt
 
+from treadle.doctor.facts import FailureRate
 from treadle.doctor.finding import Context, Finding, Severity, highest, ok
 from treadle.doctor.text import lines, literal
-from treadle.doctor.work_facts import FailureRate
 from treadle.words.formatting import span
 
 # The share that is reported if there is nothing to compare with, and the one that is reported whatever it was before.

@@ -2,12 +2,11 @@
 
 from collections.abc import Collection, Sequence
 
-from treadle.doctor.facts import OverdueJob, QuietWorker, Worker
+from treadle.doctor.facts import HiddenJob, OverdueJob, QuietWorker, UntriggeredJob, Worker
 from treadle.doctor.finding import Context, Finding, Severity, highest, ok, severity_of
 from treadle.doctor.rules.lanes import serves
 from treadle.doctor.rules.stalled import has_room
 from treadle.doctor.text import identifier, lines, literal
-from treadle.doctor.work_facts import HiddenJob, UntriggeredJob
 from treadle.words.formatting import span
 
 

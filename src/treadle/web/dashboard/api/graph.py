@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
+from treadle.operations.critical_path import critical_path, durations
 from treadle.operations.graph_groups import Kind, group_label, items
 from treadle.words import graph as graphs
 
@@ -57,9 +58,9 @@ class Graph(NamedTuple):
 
 
 def describe(graph: graphs.Graph) -> Graph:
-    path = graphs.critical_path(graph)
+    path = critical_path(graph)
     critical = set(path.nodes)
-    seconds = graphs.durations(graph)
+    seconds = durations(graph)
     found = []
     for number, item in enumerate(items(graph, blocks=False)):
         nodes = [graph.nodes[nth] for nth in item.nodes]

@@ -9,11 +9,12 @@ from math import ceil, sqrt
 from typing import NamedTuple
 from uuid import UUID
 
+from treadle.operations.critical_path import begun_at, critical_path, durations
 from treadle.operations.graph_groups import Item, Kind, group_label, items
 from treadle.web.dashboard.pages.charts import brief
 from treadle.web.dashboard.pages.graph_layout import COLUMN_GAP, Layout, Place, Size, layout
 from treadle.words.formatting import count, printable
-from treadle.words.graph import Graph, Node, begun_at, critical_path, durations, in_order, states
+from treadle.words.graph import Graph, Node, in_order, states
 
 
 class Shape(StrEnum):

@@ -5,8 +5,9 @@ from datetime import timedelta
 import pytest
 
 from tests.support.graphs import START, fan, graph, node, plain, tangle
+from treadle.operations.critical_path import critical_path, durations, layers, topological
 from treadle.operations.graph_groups import Item, Kind, items
-from treadle.words.graph import Node, critical_path, durations, layers, states, topological
+from treadle.words.graph import Node, states
 
 
 def test_a_job_is_in_the_layer_after_the_last_of_those_that_it_waits_for() -> None:
@@ -29,7 +30,7 @@ def test_the_critical_path_is_the_one_with_the_largest_sum() -> None:
 
 def test_until_the_workflow_has_ended_the_critical_path_has_the_jobs_that_ran_or_run_now() -> None:
     known = graph(
-        [node(0, 3), node(1, 2), node(2, 0.0, "running"), node(3, None, "pending", held=True)],
+        [node(0, 3), node(1, 2), node(2, 0.0, "running"), node(3, None, "pending", blocked=True)],
         [(), (0,), (0,), (1, 2)],
         at=START + timedelta(seconds=9),
     )
@@ -38,7 +39,7 @@ def test_until_the_workflow_has_ended_the_critical_path_has_the_jobs_that_ran_or
 
 
 def test_a_workflow_in_which_nothing_ran_has_no_critical_path() -> None:
-    known = graph([node(0, None, "pending"), node(1, None, "pending", held=True)], [(), (0,)])
+    known = graph([node(0, None, "pending"), node(1, None, "pending", blocked=True)], [(), (0,)])
     assert critical_path(known) == ((), 0.0)
     assert states(known.nodes) == {"pending": 1, "blocked": 1}
 
