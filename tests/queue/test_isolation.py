@@ -80,7 +80,7 @@ def test_to_skip_a_job_of_a_key_costs_a_claim_three_buffers(queue: JobQueue, con
     """In SERIALIZABLE no job is blocked behind others of its key: claims skip it, and find what lies behind."""
     connection, enqueuing = connect(), connect(autocommit=False)
     enqueuing.isolation_level = IsolationLevel.SERIALIZABLE
-    costs = []
+    costs: list[int] = []
     for _ in range(2):
         enqueuing.execute("select enqueue('mine', p_key => 'k') from generate_series(1, 400)")
         enqueuing.commit()
