@@ -18,6 +18,14 @@ SIGNALS = "jobs/signals"
 
 MUTANTS = [
     Mutant(
+        "the error of a block says that its batch stays open, if it could not be cancelled",
+        "src/treadle/jobs/workflows/handles.py",
+        "                self.cancel(_reason(error))\n            except _FAILURES as failure:\n"
+        "                error.add_note(self._stays_open(failure))\n",
+        "                self.cancel(_reason(error))\n            except _FAILURES:\n                pass\n",
+        test("jobs/batches", "test_a_block_that_raises_during_an_outage_says_that_the_batch_stays_open"),
+    ),
+    Mutant(
         "ends that are counted together call no trigger for each job",
         f"{FUNCTIONS}/public/complete_jobs.sql",
         "~(treadle.flag_opening() | treadle.flag_counting())",

@@ -6,6 +6,7 @@ from uuid import uuid4
 
 import psycopg
 import pytest
+from chaos.proxy import Proxy
 
 from tests.jobs.test_workflows import Shop
 from tests.support.workers import drain, running_worker
@@ -101,6 +102,25 @@ def test_a_block_that_raises_cancels_the_batch(shop: Shop) -> None:
     with pytest.raises(JobCancelled, match="raised ZeroDivisionError"):
         batch.result(timeout=5)
     assert shop.ran == ["c"]
+
+
+def test_a_block_that_raises_during_an_outage_says_that_the_batch_stays_open(shop: Shop, url: str) -> None:
+    proxy = Proxy(url)
+    app = Treadle(proxy.url)
+    batch = app.batch("import 7")
+
+    def broken() -> None:
+        with batch:
+            proxy.close()
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError) as raised:
+        broken()
+    (note,) = raised.value.__notes__
+    assert note.startswith(f"Batch {batch.id} stays open, because it could not be cancelled (")
+    assert note.endswith(f": treadle cancel {batch.id}")
+    app.close()
+    assert shop.app.handle(batch.id).status() == Status.PENDING
 
 
 def test_a_batch_that_was_cancelled_and_is_retried_is_closed(shop: Shop) -> None:

@@ -22,6 +22,10 @@ def refuse(frame: FrameType, *_: Any) -> Any:
         raise Forbidden
 
 
+def watch(*_: Any) -> None:
+    """One that does nothing. One that raises ends by that."""
+
+
 @pytest.fixture
 def clean() -> Any:
     """Coverage has a tracer of its own."""
@@ -32,15 +36,16 @@ def clean() -> Any:
 
 
 @pytest.mark.usefixtures("clean")
+@pytest.mark.parametrize("function", [refuse, watch])
 @pytest.mark.parametrize("how", ["settrace", "setprofile"])
-def test_it_does_not_reach_the_tasks_of_the_worker(app: Treadle, how: str) -> None:
+def test_it_does_not_reach_the_tasks_of_the_worker(app: Treadle, how: str, function: Any) -> None:
     go = asyncio.Event()
     began: list[int] = []
 
     @app.job
     async def trace() -> str:
         began.append(1)
-        getattr(sys, how)(refuse)
+        getattr(sys, how)(function)
         await go.wait()
         return "done"
 

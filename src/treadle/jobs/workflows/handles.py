@@ -1,12 +1,12 @@
 """Handles of workflows and batches that are enqueued."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from itertools import islice
 from types import TracebackType
 from typing import Any, Self
 from uuid import UUID
 
+from treadle.db.database import DatabaseError
 from treadle.db.queries import enqueueing
 from treadle.db.queries import workflows as queries
 from treadle.db.queries.workflows import Member, WorkflowCounts
@@ -14,6 +14,8 @@ from treadle.jobs.backend import Backend
 from treadle.jobs.function import Enqueuer
 from treadle.jobs.handle import Handle
 from treadle.words.errors import InvalidArgument, TreadleError
+
+_FAILURES = (TreadleError, DatabaseError, OSError)
 
 
 class WorkflowHandle(Handle[Any]):
@@ -100,8 +102,10 @@ class Batch(WorkflowHandle):
         if error is None:
             self.close()
         else:
-            with suppress(TreadleError):  # such as a role that may not cancel: the error of the block is what counts
+            try:
                 self.cancel(_reason(error))
+            except _FAILURES as failure:
+                error.add_note(self._stays_open(failure))
 
     async def __aenter__(self) -> Self:
         return self
@@ -112,8 +116,14 @@ class Batch(WorkflowHandle):
         if error is None:
             await self.aclose()
         else:
-            with suppress(TreadleError):
+            try:
                 await self.acancel(_reason(error))
+            except _FAILURES as failure:
+                error.add_note(self._stays_open(failure))
+
+    def _stays_open(self, failure: Exception) -> str:
+        """The error of the block is what counts: during an outage, or for a role that may not cancel, too."""
+        return f"Batch {self.id} stays open, because it could not be cancelled ({failure}): treadle cancel {self.id}"
 
 
 def _value(value: Any, values: dict[str, Any]) -> Any:
