@@ -510,4 +510,18 @@ MUTANTS = [
         "           or true\n",
         test("queue/fairness", "test_a_tenant_of_weight_0_is_served_when_there_are_no_others"),
     ),
+    Mutant(
+        "a job that becomes claimable gets the partition that its limits need",
+        f"{FUNCTIONS}/triggers/change_job.sql",
+        "    if new.partition = '' then\n",
+        "    if false then\n",
+        test("queue/unlisted_jobs", "test_a_job_that_could_not_be_claimed_when_the_limit_was_declared"),
+    ),
+    Mutant(
+        "jobs that are freed together get the partitions that their limits need",
+        f"{FUNCTIONS}/parts/free_waiting.sql",
+        "          and treadle.partition_parts(kind.job_type, kind.queue) is not null\n",
+        "          and false\n",
+        test("queue/unlisted_jobs", "test_a_job_that_could_not_be_claimed_when_the_limit_was_declared"),
+    ),
 ]

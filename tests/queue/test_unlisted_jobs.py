@@ -219,3 +219,45 @@ def test_a_claim_that_lists_them_and_stays_open_holds_up_nobody(connect: Connect
         assert [row[1] for row in claim(one, 1)] == ["globex"]
         assert [row[1] for row in claim(connection)] == ["acme", "acme"]
         limit(connection, 3, job_types=["sync", "other", "third"])
+
+
+def after_another(connection: Rows) -> None:
+    other = connection.execute("select enqueue('other', '{}')").fetchone()
+    enqueue(connection, after=[{"id": str(job)} for job in other or ()])
+
+
+def behind_its_key(connection: Rows) -> None:
+    connection.execute("select enqueue('other', '{}', p_key => 'k')")
+    enqueue(connection, key="k")
+
+
+def in_a_first_attempt(connection: Rows) -> None:
+    enqueue(connection)
+    connection.execute(f"{CLAIM_BY_HAND} returning id", [1])
+
+
+def free(connection: Rows) -> None:
+    complete(connection, *claim(connection, types="{other}"))
+
+
+def give_back(connection: Rows) -> None:
+    connection.execute("update jobs set status = 'pending', worker_id = null where status = 'claimed'")
+
+
+@pytest.mark.parametrize(
+    ("wait", "end"),
+    [(after_another, free), (behind_its_key, free), (in_a_first_attempt, give_back)],
+    ids=lambda each: str(each.__name__),
+)
+def test_a_job_that_could_not_be_claimed_when_the_limit_was_declared_counts_with_its_value(
+    connection: Rows, wait: Any, end: Any
+) -> None:
+    wait(connection)
+    assert claim(connection) == []
+    limit(connection, 1, per="tenant")
+    end(connection)
+    enqueue(connection)
+    (first,) = claim(connection)
+    assert claim(connection) == []
+    complete(connection, first)
+    assert len(claim(connection)) == 1

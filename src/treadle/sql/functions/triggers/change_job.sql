@@ -10,7 +10,7 @@
 -- - A step that waits for a signal begins to wait again when it comes back, with its whole time. First for the jobs before it:
 --   job_ended() looks at those for every job that comes back.
 -- - A job that becomes claimable (a retry, a release, a recovery, an unblocked key, a move to another lane) keeps its age,
---   but is never placed below the floor, where no claim would find it.
+--   but is never placed below the floor, where no claim would find it. It gets the partition that its limits need.
 -- - A job that was due when it was claimed or created is still due when it comes back, if the clock was set back since.
 -- - finished_at is set if the statement did not, as the specification's own UPDATE ... SET status = 'completed', so that
 --   pruning finds the job.
@@ -68,6 +68,11 @@ begin
     -- free_waiting() does the rest for many jobs at once.
     if current_setting('treadle' || '.placed', true) = 'on' then
         return new;
+    end if;
+
+    -- It was blocked or claimed before there was a limit by its arguments: see move_to_partitions().
+    if new.partition = '' then
+        new.partition := coalesce(treadle.partition_of(treadle.partition_parts(new.job_type, new.queue), new.data), '');
     end if;
 
     -- First the transaction id, then a new snapshot: the tick relies on that order (see public/tick.sql).
