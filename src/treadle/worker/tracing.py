@@ -29,7 +29,7 @@ def untraced(call: Callable[..., Result], *arguments: Any) -> Result:
 
 
 class Untraced(Generator[Any, Any, Result], Awaitable[Result]):
-    """Awaits a handler, step by step. It takes 0.3 µs."""
+    """Awaits a handler, step by step. It takes 1.4 µs for a handler of one step."""
 
     __slots__ = ("_steps",)
 
