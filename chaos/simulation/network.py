@@ -19,12 +19,12 @@ from unittest.mock import patch
 import psycopg
 from psycopg import waiting
 from psycopg.pq import PGconn, TransactionStatus
-from treadle.db.listener import Listener
+from treadle.db.notifications import NotificationListener
 
 from chaos.simulation.database import SimulatedDatabase
 from chaos.simulation.loop import Process, SimulatedLoop, running_in
 from chaos.simulation.record import Record
-from treadle.db import listener, reconnecting
+from treadle.db import notifications, reconnecting
 from treadle.db.own_connection import NoAnswer, OwnAsyncConnection
 from treadle.db.reconnecting import Abandonable
 
@@ -100,8 +100,8 @@ class Network:
         """Whoever opens a connection gets one of this network."""
         with (
             patch.object(reconnecting, "open_connection", self.connect),
-            patch.object(listener, "open_connection", self.connect),
-            patch.object(Listener, "_read_from", _hear),
+            patch.object(notifications, "open_connection", self.connect),
+            patch.object(NotificationListener, "_read_from", _hear),
         ):
             yield
 
@@ -233,8 +233,8 @@ class Network:
         )
 
 
-def _hear(self: Listener, connection: Any) -> None:
-    """Instead of Listener._read_from, which reads from a socket."""
+def _hear(self: NotificationListener, connection: Any) -> None:
+    """Instead of NotificationListener._read_from, which reads from a socket."""
     connection.hears, connection.lost, connection.context = self.received, self._ended.set, copy_context()
 
 
