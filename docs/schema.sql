@@ -326,7 +326,7 @@ CREATE TABLE treadle.ticks (
     set_back_seen xid8,
     set_back_until xid8
 )
-WITH (autovacuum_vacuum_threshold='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_cost_delay='0');
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='50', autovacuum_vacuum_cost_delay='0');
 ALTER TABLE ONLY treadle.ticks ALTER COLUMN xid SET STATISTICS 0;
 ALTER TABLE ONLY treadle.ticks ALTER COLUMN ticked_at SET STATISTICS 0;
 ALTER TABLE ONLY treadle.ticks ALTER COLUMN next_xid SET STATISTICS 0;
@@ -710,7 +710,7 @@ CREATE TABLE treadle.workflows (
     work bigint DEFAULT 0 NOT NULL,
     done bigint DEFAULT 0 NOT NULL
 )
-WITH (fillfactor='50', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_cost_delay='0');
+WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0');
 
 COMMENT ON TABLE treadle.workflows IS 'What is known of workflows and batches besides their rows in jobs. The counts are those of the last tick: member_changes has what came since.';
 
@@ -896,7 +896,7 @@ CREATE TABLE treadle.dependencies (
     effort integer DEFAULT 1 NOT NULL,
     CONSTRAINT dependencies_needs_check CHECK (((needs)::text = ANY ((ARRAY['completed'::character varying, 'ended'::character varying, 'failed'::character varying, 'member'::character varying])::text[])))
 )
-WITH (autovacuum_vacuum_threshold='5000', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_cost_delay='0');
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='5000', autovacuum_vacuum_cost_delay='0');
 
 COMMENT ON TABLE treadle.dependencies IS 'Which jobs wait for which others (using(after=…)). Kept until the job that waits is deleted.';
 
@@ -923,7 +923,7 @@ CREATE TABLE treadle.dependency_checks (
     past uuid,
     error text
 )
-WITH (autovacuum_vacuum_threshold='1000', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_cost_delay='0');
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0');
 ALTER TABLE ONLY treadle.dependency_checks ALTER COLUMN id SET STATISTICS 0;
 ALTER TABLE ONLY treadle.dependency_checks ALTER COLUMN noted_at SET STATISTICS 0;
 ALTER TABLE ONLY treadle.dependency_checks ALTER COLUMN look_at SET STATISTICS 0;
@@ -995,7 +995,7 @@ CREATE TABLE treadle.depths (
     jobs bigint,
     counted_at timestamp with time zone NOT NULL
 )
-WITH (fillfactor='50', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_cost_delay='0');
+WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0');
 
 COMMENT ON TABLE treadle.depths IS 'How many jobs there are in lanes that are too deep to be counted whenever somebody looks, and of each status of finished jobs, divided by time. See count_depths().';
 
@@ -1044,7 +1044,7 @@ CREATE TABLE treadle.error_groups (
     muted_until timestamp with time zone,
     muted_versions text[]
 )
-WITH (fillfactor='50', toast_tuple_target='256', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_cost_delay='0');
+WITH (fillfactor='50', toast_tuple_target='256', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0');
 
 COMMENT ON TABLE treadle.error_groups IS 'Failed attempts with the same job type, exception and message, apart from numbers, ids and the like in it. Workers count them a few seconds later. A group is deleted 30 days after its last error.';
 
@@ -1156,7 +1156,7 @@ CREATE TABLE treadle.floors (
     floor timestamp with time zone NOT NULL,
     xid xid8 NOT NULL
 )
-WITH (autovacuum_vacuum_threshold='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_cost_delay='0');
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='50', autovacuum_vacuum_cost_delay='0');
 ALTER TABLE ONLY treadle.floors ALTER COLUMN id SET STATISTICS 0;
 ALTER TABLE ONLY treadle.floors ALTER COLUMN queue SET STATISTICS 0;
 ALTER TABLE ONLY treadle.floors ALTER COLUMN job_type SET STATISTICS 0;
@@ -1228,7 +1228,7 @@ CREATE TABLE treadle.lanes (
     CONSTRAINT dormant_for_limit CHECK (((limit_name IS NULL) OR ((dormant_xid IS NOT NULL) AND (limit_key IS NOT NULL)))),
     CONSTRAINT valid_partition CHECK ((((partition)::text = ''::text) OR (jsonb_typeof((partition)::jsonb) = 'object'::text)))
 )
-WITH (fillfactor='50', autovacuum_vacuum_threshold='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_cost_delay='0');
+WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='50', autovacuum_vacuum_cost_delay='0');
 ALTER TABLE ONLY treadle.lanes ALTER COLUMN id SET STATISTICS 0;
 ALTER TABLE ONLY treadle.lanes ALTER COLUMN queue SET STATISTICS 0;
 ALTER TABLE ONLY treadle.lanes ALTER COLUMN job_type SET STATISTICS 0;
@@ -1273,7 +1273,7 @@ CREATE TABLE treadle.limit_holders (
     full_at timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
     closed_until timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL
 )
-WITH (autovacuum_vacuum_threshold='1000', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_cost_delay='0');
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0');
 ALTER TABLE ONLY treadle.limit_holders ALTER COLUMN name SET STATISTICS 0;
 ALTER TABLE ONLY treadle.limit_holders ALTER COLUMN key SET STATISTICS 0;
 ALTER TABLE ONLY treadle.limit_holders ALTER COLUMN version SET STATISTICS 0;
@@ -1317,7 +1317,7 @@ CREATE TABLE treadle.limit_openings (
     name character varying(100) NOT NULL,
     key character varying(200) NOT NULL COLLATE pg_catalog."C"
 )
-WITH (autovacuum_vacuum_threshold='1000', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_cost_delay='0');
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0');
 ALTER TABLE ONLY treadle.limit_openings ALTER COLUMN opens_at SET STATISTICS 0;
 ALTER TABLE ONLY treadle.limit_openings ALTER COLUMN id SET STATISTICS 0;
 ALTER TABLE ONLY treadle.limit_openings ALTER COLUMN name SET STATISTICS 0;
@@ -1422,7 +1422,7 @@ CREATE TABLE treadle.member_changes (
     work bigint DEFAULT 0 NOT NULL,
     done bigint DEFAULT 0 NOT NULL
 )
-WITH (autovacuum_vacuum_threshold='10000', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_cost_delay='0');
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='10000', autovacuum_vacuum_cost_delay='0');
 
 COMMENT ON TABLE treadle.member_changes IS 'By how much the counts of a workflow change: a row for each job that was added, failed, was cancelled or retried, and for each statement that completed some. A tick adds them up, so that no row is updated by every job.';
 
@@ -1609,7 +1609,7 @@ CREATE TABLE treadle.totals (
     ran_counts bigint[] NOT NULL,
     counted_at timestamp with time zone NOT NULL
 )
-WITH (fillfactor='50', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_cost_delay='0');
+WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0');
 
 COMMENT ON TABLE treadle.totals IS 'What has finished since the queue was created, by queue and type, as minutes counts it, with the same columns. For metrics: these numbers do not decrease. Those of a type of which nothing has finished for 30 days are deleted.';
 
@@ -1680,7 +1680,7 @@ CREATE TABLE treadle.unlisted_jobs (
     weight integer NOT NULL,
     noted_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
 )
-WITH (autovacuum_vacuum_threshold='1000', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_cost_delay='0');
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0');
 ALTER TABLE ONLY treadle.unlisted_jobs ALTER COLUMN id SET STATISTICS 0;
 ALTER TABLE ONLY treadle.unlisted_jobs ALTER COLUMN name SET STATISTICS 0;
 ALTER TABLE ONLY treadle.unlisted_jobs ALTER COLUMN key SET STATISTICS 0;

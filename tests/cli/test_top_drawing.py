@@ -311,9 +311,7 @@ def test_a_slow_database_is_refreshed_less_often(
     assert asyncio.run(interval()) == refresh.SECONDS
 
 
-def test_a_refresh_is_eight_read_only_statements(
-    app: Treadle, queue: JobQueue, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_refresh_is_nine_read_only_statements(app: Treadle, queue: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:
     statements: list[str] = []
 
     async def take_snapshot() -> None:
@@ -331,4 +329,4 @@ def test_a_refresh_is_eight_read_only_statements(
             await app.aclose()
 
     asyncio.run(take_snapshot())
-    assert len(statements) == 8
+    assert len(statements) == 9

@@ -16,7 +16,14 @@ from treadle.db.examination import receives_notifications
 from treadle.doctor import Finding, Limits, Severity
 from treadle.doctor.facts import ClockOffset, ConnectionUse, DatabaseAge, Server
 from treadle.doctor.finding import Context
-from treadle.doctor.rules.server import check_ages, check_clock, check_connections, check_notifications, check_server
+from treadle.doctor.rules.server import (
+    check_ages,
+    check_clock,
+    check_connections,
+    check_notifications,
+    check_server,
+    check_writable,
+)
 
 CONTEXT = Context("treadle", Limits(), "1")
 SERVER = Server(datetime.now(UTC), 180000, "ada", False, True, {}, 0.0)
@@ -175,12 +182,12 @@ def test_a_server_version_has_the_right_severity(version: int, expected: Severit
 
 
 def test_a_standby_is_a_finding_because_it_is_read_only() -> None:
-    assert check_server(CONTEXT, SERVER._replace(in_recovery=True))[1].level is Severity.CRITICAL
+    assert check_writable(CONTEXT, SERVER._replace(in_recovery=True), None)[0].level is Severity.CRITICAL
 
 
 @pytest.mark.parametrize(("usage", "expected"), [(0.04, Severity.OK), (0.05, Severity.NOTE), (0.75, Severity.CRITICAL)])
 def test_a_full_notification_queue_has_the_right_severity(usage: float, expected: Severity) -> None:
-    assert check_server(CONTEXT, SERVER._replace(notifications=usage))[4].level is expected
+    assert check_server(CONTEXT, SERVER._replace(notifications=usage))[3].level is expected
 
 
 @pytest.mark.parametrize(

@@ -32,9 +32,9 @@ def imported(code: str) -> set[str]:
     [
         pytest.param("import treadle", (*HEAVY, *APPLICATION, "psycopg", "asyncio", "click"), 1, id="the package"),
         pytest.param("from treadle import JobFailed", (*HEAVY, *APPLICATION, "psycopg", "asyncio"), 5, id="an error"),
-        pytest.param(KEEPER, (*HEAVY, *APPLICATION, "click", "treadle.cli"), 34, id="the keeper"),
-        pytest.param(SUPERVISOR, (*HEAVY, *APPLICATION, "click", "treadle.cli"), 39, id="the supervisor"),
-        pytest.param(COMMAND, (*HEAVY, *APPLICATION), 50, id="treadle worker"),
+        pytest.param(KEEPER, (*HEAVY, *APPLICATION, "click", "treadle.cli"), 36, id="the keeper"),
+        pytest.param(SUPERVISOR, (*HEAVY, *APPLICATION, "click", "treadle.cli"), 41, id="the supervisor"),
+        pytest.param(COMMAND, (*HEAVY, *APPLICATION), 51, id="treadle worker"),
         pytest.param(HELP, (*HEAVY, *APPLICATION, "psycopg", "asyncio"), 15, id="treadle --help"),
         pytest.param("import treadle.cli.migrate", (*HEAVY, *APPLICATION), 28, id="treadle migrate"),
     ],

@@ -12,6 +12,7 @@ FIELDS = {
     "Activity": "cancelled completed errors failed failure_share ran rate waited window",
     "AuditEntry": "act action actor at details id job_id job_type queue reason",
     "AuditList": "changes next",
+    "Backlog": "counted_at depth due_next due_since exact job_type paused priority queue served",
     "BulkChange": "busy done missing next unfit",
     "Done": "done",
     "Error": "error",
@@ -39,7 +40,6 @@ FIELDS = {
         "attempts created_at error finished_at held id job_type key max_attempts priority progress queue "
         "run_at stage started_at status worker_id"
     ),
-    "Lane": "counted_at depth due_next due_since exact job_type paused priority queue served",
     "Limit": (
         "amount at available burst changed_at changed_by declared_amount declared_burst declared_seconds "
         "description exact frees_at in_code in_use job_types key kind lanes name opens_at paused per queues "
@@ -50,7 +50,7 @@ FIELDS = {
     "Mute": "at by reason until until_new_version",
     "Names": "queues types workers",
     "Occurrence": "job_id outcome scheduled_for",
-    "Overview": "at lanes pauses rate spans step totals workers",
+    "Overview": "at lanes pauses rate refusal spans step totals workers",
     "Pause": "job_type paused_at paused_by queue reason",
     "PauseList": "pauses",
     "Place": "activity due_since job_type partly_paused paused queue unserved waiting workers",

@@ -351,7 +351,12 @@ create table treadle.lanes (
     -- The triggers prepare_job and check_identity check that of a job: a CHECK would be parsed for each statement.
     constraint valid_partition check (partition = '' or jsonb_typeof(partition::jsonb) = 'object'),
     constraint dormant_for_limit check (limit_name is null or dormant_xid is not null and limit_key is not null)
-) with (fillfactor = 50, autovacuum_vacuum_threshold = 50);
+) with (
+    fillfactor = 50,
+    autovacuum_vacuum_scale_factor = 0,
+    autovacuum_vacuum_threshold = 50,
+    autovacuum_vacuum_cost_delay = 0
+);
 
 comment on table treadle.lanes is 'The lanes (queue, job type, priority, partition) that have or had jobs. A lane is listed more than once until the next tick.';
 comment on column treadle.lanes.changed_at is 'When the lane last became active or dormant.';
@@ -403,7 +408,7 @@ create table treadle.floors (
     partition varchar(500) collate "C" not null default '',
     floor     timestamptz not null,
     xid       xid8 not null
-) with (autovacuum_vacuum_threshold = 50);
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 50, autovacuum_vacuum_cost_delay = 0);
 
 comment on table treadle.floors is 'Where claims start in each lane: the newest floor is the valid one.';
 comment on column treadle.floors.id is 'For replication only.';
@@ -426,7 +431,7 @@ create table treadle.ticks (
     set_back_from  timestamptz,
     set_back_seen  xid8,
     set_back_until xid8
-) with (autovacuum_vacuum_threshold = 50);
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 50, autovacuum_vacuum_cost_delay = 0);
 
 comment on table treadle.ticks is 'The last ticks: the transactions that ran at each of them may still commit jobs below a floor.';
 comment on column treadle.ticks.next_xid is 'Transactions with this id or a higher one may have started after the tick.';
@@ -644,7 +649,7 @@ create table treadle.limit_holders (
     full_at      timestamptz not null default '-infinity',
     closed_until timestamptz not null default '-infinity',
     primary key (name, key, version)
-) with (autovacuum_vacuum_threshold = 1000);
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
 
 comment on table treadle.limit_holders is 'Which jobs use a limit. Only the newest row counts, and of its jobs only those that are still claimed or running under that lease.';
 comment on column treadle.limit_holders.found is 'How many of the jobs still used the limit when that was last checked.';
@@ -670,7 +675,7 @@ create table treadle.unlisted_jobs (
     lease    bigint not null,
     weight   int not null,
     noted_at timestamptz not null default clock_timestamp()
-) with (autovacuum_vacuum_threshold = 1000);
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
 
 comment on table treadle.unlisted_jobs is 'Jobs that use a limit and were not claimed under it: they were running when it was added, or were claimed by a plain UPDATE. The next claim under the limit moves them to limit_holders.';
 
@@ -693,7 +698,7 @@ create table treadle.limit_openings (
     name     varchar(100) not null,
     key      varchar(200) collate "C" not null,
     primary key (opens_at, id)
-) with (autovacuum_vacuum_threshold = 1000);
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
 
 comment on table treadle.limit_openings is 'When a limit that lanes wait for may have room.';
 
@@ -754,7 +759,7 @@ create table treadle.dependencies (
     step      varchar(100),
     effort    int not null default 1,
     primary key (job_id, after_id)
-) with (autovacuum_vacuum_threshold = 5000);
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
 
 comment on table treadle.dependencies is 'Which jobs wait for which others (using(after=…)). Kept until the job that waits is deleted.';
 comment on column treadle.dependencies.needs is 'What that job has to be: completed; ended, then it may also have failed, or was cancelled or deleted; failed, then it must not have completed; or a member, then the job that waits is a workflow, and fails if this one does not complete.';
@@ -782,7 +787,7 @@ create table treadle.dependency_checks (
     ended    boolean not null,
     past     uuid,
     error    text
-) with (autovacuum_vacuum_threshold = 1000);
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
 
 comment on table treadle.dependency_checks is 'What could not be decided at commit (see dependency_requests), for the next claim or tick.';
 comment on column treadle.dependency_checks.look_at is 'Not before. What could not be decided is looked at after all others.';
@@ -817,7 +822,12 @@ create table treadle.workflows (
     cancelled int not null default 0,
     work      bigint not null default 0,
     done      bigint not null default 0
-) with (fillfactor = 50, autovacuum_vacuum_threshold = 1000);
+) with (
+    fillfactor = 50,
+    autovacuum_vacuum_scale_factor = 0,
+    autovacuum_vacuum_threshold = 1000,
+    autovacuum_vacuum_cost_delay = 0
+);
 
 comment on table treadle.workflows is 'What is known of workflows and batches besides their rows in jobs. The counts are those of the last tick: member_changes has what came since.';
 comment on column treadle.workflows.id is 'The job that is the workflow.';
@@ -842,7 +852,7 @@ create table treadle.member_changes (
     cancelled   int not null default 0,
     work        bigint not null default 0,
     done        bigint not null default 0
-) with (autovacuum_vacuum_threshold = 10000);
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_cost_delay = 0);
 
 comment on table treadle.member_changes is 'By how much the counts of a workflow change: a row for each job that was added, failed, was cancelled or retried, and for each statement that completed some. A tick adds them up, so that no row is updated by every job.';
 
@@ -1055,7 +1065,12 @@ create table treadle.totals (
     ran_counts    bigint[] not null,
     counted_at    timestamptz not null,
     primary key (queue, job_type)
-) with (fillfactor = 50, autovacuum_vacuum_threshold = 1000);
+) with (
+    fillfactor = 50,
+    autovacuum_vacuum_scale_factor = 0,
+    autovacuum_vacuum_threshold = 1000,
+    autovacuum_vacuum_cost_delay = 0
+);
 
 comment on table treadle.totals is 'What has finished since the queue was created, by queue and type, as minutes counts it, with the same columns. For metrics: these numbers do not decrease. Those of a type of which nothing has finished for 30 days are deleted.';
 
@@ -1080,7 +1095,12 @@ create table treadle.depths (
     jobs       bigint,
     counted_at timestamptz not null,
     primary key (status, queue, job_type, priority, partition, starts_at)
-) with (fillfactor = 50, autovacuum_vacuum_threshold = 1000);
+) with (
+    fillfactor = 50,
+    autovacuum_vacuum_scale_factor = 0,
+    autovacuum_vacuum_threshold = 1000,
+    autovacuum_vacuum_cost_delay = 0
+);
 
 comment on table treadle.depths is 'How many jobs there are in lanes that are too deep to be counted whenever somebody looks, and of each status of finished jobs, divided by time. See count_depths().';
 comment on column treadle.depths.status is 'For finished jobs there is no lane: queue, type and partition are empty.';
@@ -1124,7 +1144,9 @@ create table treadle.error_groups (
 ) with (
     fillfactor = 50,
     toast_tuple_target = 256, -- tracebacks are kept apart, so that a list of groups does not read them
-    autovacuum_vacuum_threshold = 1000
+    autovacuum_vacuum_scale_factor = 0,
+    autovacuum_vacuum_threshold = 1000,
+    autovacuum_vacuum_cost_delay = 0
 );
 
 comment on table treadle.error_groups is 'Failed attempts with the same job type, exception and message, apart from numbers, ids and the like in it. Workers count them a few seconds later. A group is deleted 30 days after its last error.';
@@ -1203,23 +1225,6 @@ begin
           and attribute.attnum > 0
     loop
         execute format('alter table %s alter column %I set statistics 0', v_column.relation, v_column.name);
-    end loop;
-end
-$$;
-
--- Vacuumed when some rows are dead, however large the table is, and without pauses.
-do $$
-declare
-    v_table regclass;
-begin
-    foreach v_table in array array[
-        'treadle.lanes', 'treadle.floors', 'treadle.ticks', 'treadle.limit_holders', 'treadle.unlisted_jobs',
-        'treadle.limit_openings', 'treadle.dependencies', 'treadle.dependency_checks', 'treadle.workflows',
-        'treadle.member_changes', 'treadle.totals', 'treadle.depths', 'treadle.error_groups'
-    ]::regclass[] loop
-        execute format(
-            'alter table %s set (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_cost_delay = 0)', v_table
-        );
     end loop;
 end
 $$;
