@@ -37,6 +37,14 @@ def test_a_job_that_kills_its_worker_does_not_stop_the_others(database: Simulate
     assert sum("killed" in line for line in run.trace) == 4
 
 
+@pytest.mark.timeout(900)
+def test_a_limit_that_is_set_while_jobs_run_counts_them(database: SimulatedDatabase) -> None:
+    choices = [Choice(0.0, "enqueue", how=enqueued(n, seconds=6.0)) for n in range(6)]
+    choices += [Choice(1.0, "limit", how={"type": "plain", "amount": 2})]
+    choices += [Choice(3.2, "enqueue", how=enqueued(10 + n)) for n in range(3)]
+    assert simulate(database, Plan(1, tuple(choices))).problems == []
+
+
 def enqueued(n: int, **work: Any) -> dict[str, Any]:
     return {"type": "plain", "work": {"n": n, "seconds": 0.05, **work}, "options": {}}
 
