@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from chaos.simulation.__main__ import simulated_database
+from chaos.simulation.app import SCHEDULES
 from chaos.simulation.database import SimulatedDatabase
 from chaos.simulation.judge import judge
 from chaos.simulation.plan import Choice, Plan, plan
@@ -34,6 +35,14 @@ def test_a_job_that_kills_its_worker_does_not_stop_the_others(database: Simulate
     run = simulate(database, Plan(1, tuple(choices)))
     assert run.problems == []
     assert sum("killed" in line for line in run.trace) == 4
+
+
+@pytest.mark.timeout(900)
+def test_a_limit_that_is_set_while_jobs_run_counts_them(database: SimulatedDatabase) -> None:
+    choices = [Choice(0.0, "enqueue", how=enqueued(n, seconds=6.0)) for n in range(6)]
+    choices += [Choice(1.0, "limit", how={"type": "plain", "amount": 2})]
+    choices += [Choice(3.2, "enqueue", how=enqueued(10 + n)) for n in range(3)]
+    assert simulate(database, Plan(1, tuple(choices))).problems == []
 
 
 def enqueued(n: int, **work: Any) -> dict[str, Any]:
@@ -69,8 +78,15 @@ def of_job(n: int, begin: float, end: float, job_type: str = "plain", key: str |
     ]
 
 
-def judged(*notes: list[Note]) -> list[str]:
-    return judge(CALM, sorted((each for several in notes for each in several), key=lambda each: each.at))
+def beat(schedule: str, time: float, job: str = "") -> Note:
+    return note(time, "beat", schedule=schedule, time=time, job=job or f"{schedule} {time}")
+
+
+BEATS = [beat(name, every * n) for name, every in SCHEDULES.items() for n in range(1, int(100 / every))]
+
+
+def judged(*notes: list[Note], beats: list[Note] = BEATS) -> list[str]:
+    return judge(CALM, sorted((each for several in (*notes, beats) for each in several), key=lambda each: each.at))
 
 
 def test_a_job_that_ran_once_is_as_it_should_be() -> None:
@@ -108,13 +124,9 @@ def test_jobs_of_a_key_that_ran_in_another_order_are_found() -> None:
 
 
 def test_a_time_of_a_schedule_that_was_missed_or_doubled_is_found() -> None:
-    def beat(time: float, job: str = "") -> Note:
-        return note(time, "beat", schedule="every two seconds", time=time, job=job or str(time))
-
-    beats = [beat(time) for time in (2.0, 4.0, 8.0)]
-    assert judged(
-        beats, [beat(4.0, "another")], [note(12, "found", n=None, job="2", type="beat", status="completed")]
-    ) == [
+    name = "every two seconds"
+    beats = [each for each in BEATS if (each.schedule, each.time) != (name, 6.0)]
+    assert judged(of_job(1, 10, 11), [beat(name, 4.0, "another")], beats=beats) == [
         "schedule every two seconds has 2 jobs for 4",
         "schedule every two seconds has no job for 6",
     ]
