@@ -19,12 +19,12 @@ from unittest.mock import patch
 import psycopg
 from psycopg import waiting
 from psycopg.pq import PGconn, TransactionStatus
-from treadle.db.notifications import NotificationListener
 
 from chaos.simulation.database import SimulatedDatabase
 from chaos.simulation.loop import Process, SimulatedLoop, running_in
 from chaos.simulation.record import Record
 from treadle.db import notifications, reconnecting
+from treadle.db.notifications import NotificationListener
 from treadle.db.own_connection import NoAnswer, OwnAsyncConnection
 from treadle.db.reconnecting import Abandonable
 
