@@ -16,6 +16,7 @@ RULES = (Rule("two", ("sync",), 2), Rule("rate", ("rated",), 10, per_second=True
 
 
 @pytest.mark.own_database
+@pytest.mark.long
 def test_no_limit_is_exceeded_when_workers_are_killed(own_url: str, tmp_path: Path) -> None:
     storm = Storm(own_url, tmp_path, seed=7, programs=2, tenants=5)
     over = threading.Event()

@@ -10,6 +10,7 @@ pytestmark = pytest.mark.own_database
 LEASE = 2.5
 
 
+@pytest.mark.long
 def test_the_jobs_of_killed_workers_run_again_soon(own_url: str, tmp_path: Path) -> None:
     trials = Trials(own_url, tmp_path, lease=LEASE, seed=7, survivors=1)
     try:

@@ -14,6 +14,7 @@ BEATS = {"even": Beat("*/2 * * * * *", lambda moment: moment.second % 2 == 0)}
 
 
 @pytest.mark.own_database
+@pytest.mark.long
 def test_no_time_is_doubled_or_missed_when_a_worker_is_killed(own_url: str, tmp_path: Path) -> None:
     fleet = Fleet(own_url, tmp_path, workers=2, seed=7)
     try:

@@ -15,6 +15,7 @@ def where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(FOLDER, str(tmp_path / "ledger"))
 
 
+@pytest.mark.long
 def test_every_mode_holds_while_workers_are_killed(own_url: str, tmp_path: Path) -> None:
     from chaos.unique import Trial, job_ends, violations
 

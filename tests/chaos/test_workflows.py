@@ -12,6 +12,7 @@ from chaos.workflows import Checker, Job, Storm
 
 
 @pytest.mark.own_database
+@pytest.mark.long
 def test_workflows_end_as_planned_when_workers_are_killed(
     own_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

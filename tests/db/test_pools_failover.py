@@ -166,6 +166,7 @@ def test_a_keeper_renews_a_short_lease_at_the_second_server(hanging_server: sock
     asyncio.run(run())
 
 
+@pytest.mark.long
 def test_a_program_reaches_the_second_server_if_the_first_hangs(hanging_server: socket.socket, url: str) -> None:
     with JobQueue(make_conninfo(url_with_first_server(hanging_server, url), connect_timeout=2)) as queue:
         queue.enqueue("a", {})

@@ -304,6 +304,7 @@ def test_an_open_page_reconnects_after_a_server_restart(visit: Visit, dashboard:
     visit.problems.clear()
 
 
+@pytest.mark.long
 def test_an_open_page_reconnects_after_an_http_error(visit: Visit, queue: JobQueue) -> None:
     """EventSource gives up after an HTTP error, so the script reconnects."""
     job = running(queue)

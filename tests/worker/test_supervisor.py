@@ -87,6 +87,7 @@ def test_a_job_of_a_killed_machine_runs_again_by_itself(
     assert found == (1, 0, 1), "that its machine was lost is not its fault"
 
 
+@pytest.mark.long
 def test_what_a_stopped_worker_writes_late_is_refused(
     url: str, tmp_path: Path, connection: Connection[Any], ledger: Ledger
 ) -> None:
@@ -208,6 +209,7 @@ def test_a_deploy_with_a_backlog_is_quick_and_loses_nothing(
     assert connection.execute("select count(*) from workers").fetchone() == (0,)
 
 
+@pytest.mark.long
 def test_a_deploy_lets_jobs_finish_and_interrupts_the_rest_without_using_an_attempt(
     url: str, tmp_path: Path, connection: Connection[Any], ledger: Ledger
 ) -> None:
