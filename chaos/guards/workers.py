@@ -6,15 +6,15 @@ MUTANTS = [
     Mutant(
         "a tracer that a handler sets is not called for the tasks of the worker",
         f"{WORKER}/tracing.py",
-        "            if sys.gettrace() is not tracer:\n",
-        "            if False:\n",
+        "    if gettrace() is not tracer:\n",
+        "    if False:\n",
         test("worker/tracing", "test_it_does_not_reach_the_tasks_of_the_worker"),
     ),
     Mutant(
         "a profiler that a handler sets is not called for the tasks of the worker",
         f"{WORKER}/tracing.py",
-        "            if sys.getprofile() is not profiler:\n",
-        "            if False:\n",
+        "    if getprofile() is not profiler:\n",
+        "    if False:\n",
         test("worker/tracing", "test_it_does_not_reach_the_tasks_of_the_worker"),
     ),
     Mutant(

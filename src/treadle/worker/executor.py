@@ -27,7 +27,7 @@ from treadle.worker.job_slots import JobSlots, State
 from treadle.worker.outcomes import ChildEnded, raised, returned, stopped
 from treadle.worker.recycling import UNLIMITED, Limits
 from treadle.worker.running import Running, deadline_of
-from treadle.worker.tracing import Untraced, untraced
+from treadle.worker.tracing import restore, tracing, untraced
 
 _SUCCESSES = (Ending.COMPLETED, Ending.WRITTEN)
 
@@ -45,6 +45,7 @@ class Executor:
         self._threads: Threads = _pool(threads)
         self._children = Children(children, workload, child_limits)
         self._slots = slots
+        self._tracing = tracing()
 
     async def execute(self, running: Running) -> Outcome:
         function, attempt = running.function, running.attempt
@@ -59,18 +60,22 @@ class Executor:
             arguments = attempt.arguments = function.arguments.load(running.claim.data, attempt)
             if function.is_async and not self._middlewares:
                 # The most frequent case has no wrapper: at tens of thousands of jobs per second it is measurable.
-                result = await Untraced(function.function(**arguments))
+                result = await function.function(**arguments)
             else:
                 job, handler = job_of(attempt), partial(function.function, **arguments)
                 if function.is_async:
                     call = partial(self._middlewares.acall, job, handler)
                 else:
                     call = partial(self._on_thread, partial(self._middlewares.call, job, handler))
-                result = await Untraced(self._around(running, call))
+                result = await self._around(running, call)
             return returned(function, attempt, result)
         except BaseException as error:  # also SystemExit: a handler must not end the worker
             return raised(function, attempt, error)
         finally:
+            try:
+                restore(self._tracing)
+            except BaseException:  # a tracer that raises has ended by that
+                restore(self._tracing)
             end_if_forked()
 
     def set_threads(self, threads: int) -> None:
