@@ -54,7 +54,7 @@ MUTANTS = [
     ),
     Mutant(
         "the lease number fences reports of running jobs",
-        f"{FUNCTIONS}/public/start_jobs.sql",
+        f"{FUNCTIONS}/public/report_jobs.sql",
         "      and job.lease = report.lease\n",
         "",
         test("worker/fencing", "test_a_job_that_is_no_longer_claimed_is_not_written"),

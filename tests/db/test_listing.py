@@ -77,7 +77,7 @@ def test_each_status_has_its_own_list(queue: JobQueue, database: Database) -> No
     made = one_of_each(queue)
     for status, made_id in made.items():
         (job,) = page(database, status=status).jobs
-        assert (job.id, job.status, job.held) == (
+        assert (job.id, job.status, job.blocked) == (
             made_id,
             "pending" if status == "blocked" else status,
             status == "blocked",

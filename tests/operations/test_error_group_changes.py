@@ -97,7 +97,7 @@ def test_a_search_through_many_failures_goes_on_in_steps(
     count_now(app)
     target = group_id(app)
     page = app.database.read(queries.find_jobs(target, Status.FAILED))
-    assert (page.jobs, page.looked) == ([], 4)
+    assert (page.jobs, page.examined) == ([], 4)
     assert page.next is not None
     assert count_jobs(app.database, target, Status.FAILED) == Total(1, exact=True)
     assert list(GroupChange(app.database, target, Action.RETRY, "ann"))[-1] == Counts(done=1)

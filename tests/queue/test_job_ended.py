@@ -50,7 +50,7 @@ def test_a_claim_and_a_completion_call_no_trigger_for_the_job(connection: Connec
     queue.enqueue_many("a", [{}] * 3)
     assert calls(connection, "select claim_jobs('w', '{a}', 3)") == {}
     rows = connection.execute("select id, lease from jobs order by id").fetchall()
-    assert calls(connection, "select start_jobs('w', %s, %s, '{1}')", [[rows[0][0]], [rows[0][1]]]) == {}
+    assert calls(connection, "select report_jobs('w', %s, %s, '{1}')", [[rows[0][0]], [rows[0][1]]]) == {}
     complete = "select complete_jobs(%s, %s, %s)"
     assert calls(connection, complete, [[rows[0][0]], [rows[0][1]], ["w"]]) == {}
     assert calls(connection, "select complete_job(%s)", [rows[1][0]]) == {}

@@ -271,7 +271,7 @@ class Queue(RuleBasedStateMachine):
                 done[row.id] = job, after
         certain = any(job_id in locked for job_id in done)
         if certain and how == "start":
-            return  # start_jobs sets its own lock time-out of a second
+            return  # report_jobs sets its own lock time-out of a second
         doubtful = any(self.oracle.may_have_to_wait(actor, job) for job, _ in done.values())
         with self.as_actor(actor, certain, doubtful) as connection:
             assert self._accepted(connection, rows, how) == done.keys()
@@ -281,7 +281,7 @@ class Queue(RuleBasedStateMachine):
     def _accepted(self, connection: Connection[Any], rows: list[JobRow], how: str) -> set[UUID]:
         if not rows or how == "complete":
             return {row.id for row in rows} - {row.id for row in JobQueue(connection).complete_many(rows)}
-        query = "select * from start_jobs(%s, %s, %s, array_fill(0.1::float, array[%s]))"
+        query = "select * from report_jobs(%s, %s, %s, array_fill(0.1::float, array[%s]))"
         reply: list[Any] = [rows[0].worker_id, [row.id for row in rows], [row.lease for row in rows], len(rows)]
         if how != "start":
             query = """

@@ -27,7 +27,7 @@ FIELDS = {
     "Graph": "at critical_seconds id jobs more nodes sampled states",
     "GraphNode": "after critical finished_at id job_type jobs label layer number outside seconds started_at states",
     "GroupJob": "attempts error failed_at id max_attempts queue run_at status",
-    "GroupJobs": "jobs looked next",
+    "GroupJobs": "examined jobs next",
     "Health": "examined_at findings level",
     "JobChange": "id outcome status",
     "JobDetails": (
@@ -35,9 +35,9 @@ FIELDS = {
         "events expires_at failed_attempts finished_at headers hidden id job_type key logs max_attempts "
         "priority progress queue result run_at stage started_at status steps unique_key worker_id"
     ),
-    "JobList": "jobs looked next reached",
+    "JobList": "examined jobs next reached",
     "JobSummary": (
-        "attempts created_at error finished_at held id job_type key max_attempts priority progress queue "
+        "attempts blocked created_at error finished_at id job_type key max_attempts priority progress queue "
         "run_at stage started_at status worker_id"
     ),
     "Limit": (

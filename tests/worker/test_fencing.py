@@ -10,7 +10,7 @@ from treadle import JobQueue
 
 WRITES = {
     "settle_jobs": "select count(*) from settle_jobs(%(worker)s, array[%(id)s], array[%(lease)s::bigint], '{retry}')",
-    "start_jobs": "select count(*) from start_jobs(%(worker)s, array[%(id)s], array[%(lease)s::bigint], '{1}')",
+    "report_jobs": "select count(*) from report_jobs(%(worker)s, array[%(id)s], array[%(lease)s::bigint], '{1}')",
     "complete_jobs": """select count(*)
         from complete_jobs(array[%(id)s], array[%(lease)s::bigint], array[%(worker)s::varchar])""",
     "complete_job": """select count(*) filter (where done)

@@ -210,7 +210,7 @@ def test_connections_that_fall_silent_are_replaced(url: str, monkeypatch: pytest
 
 
 @pytest.mark.parametrize(
-    "function", ["complete_jobs", "settle_jobs", "claim_work", "next_due", "renew_workers", "start_jobs"]
+    "function", ["complete_jobs", "settle_jobs", "claim_work", "next_due", "renew_workers", "report_jobs"]
 )
 def test_a_function_that_is_missing_for_a_while_costs_no_attempt(
     app: Treadle, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch, function: str
@@ -234,7 +234,7 @@ def test_a_function_that_is_missing_for_a_while_costs_no_attempt(
     async def hello(job: Job, n: int) -> int:
         if n % 3 == 0 and job.attempt == 1:
             raise ValueError("the first time")
-        if function == "start_jobs" and n % 2:
+        if function == "report_jobs" and n % 2:
             await go.wait()  # until it was to be reported as running, twice
         return n
 

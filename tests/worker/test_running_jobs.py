@@ -109,13 +109,13 @@ def test_progress_that_could_not_be_reported_is_reported_again(app: Treadle, con
                 return True
             return False
 
-        connection.execute("alter function start_jobs rename to start_jobs_away")
+        connection.execute("alter function report_jobs rename to start_jobs_away")
         try:
             handle = await tells.aenqueue()
             await begun.wait()
             await auntil(refused)
         finally:
-            connection.execute("alter function start_jobs_away rename to start_jobs")
+            connection.execute("alter function start_jobs_away rename to report_jobs")
         await auntil(lambda: one(connection, "select progress from jobs") == 40)
         assert (await handle.aprogress()).stage == "halfway"
         go.set()

@@ -135,7 +135,7 @@ def row(job: JobSummary, now: datetime) -> list[str | Text]:
     job = masked(job)
     return [
         str(job.id),
-        Text(BLOCKED, style="yellow") if job.held and job.status == Status.PENDING else status_text(job.status),
+        Text(BLOCKED, style="yellow") if job.blocked and job.status == Status.PENDING else status_text(job.status),
         printable(job.job_type),
         age((now - job.created_at).total_seconds()),
         details(job, now),

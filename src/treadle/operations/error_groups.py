@@ -150,13 +150,13 @@ def _chunk(order: Order, cursor: Cursor) -> _Chunk:
 
 
 def _count(group_id: int, status: Status) -> Generator[Query[Any], Any, Total]:
-    found = looked = 0
+    found = examined = 0
     cursor: Cursor | None = None
     while True:
         page: GroupJobs = yield group_queries.find_jobs(group_id, status, cursor, group_queries.LOOK)
-        found, looked = found + len(page.jobs), looked + page.looked
+        found, examined = found + len(page.jobs), examined + page.examined
         if page.next is None:
             return Total(found, exact=True)
-        if looked >= COUNT_LIMIT:
+        if examined >= COUNT_LIMIT:
             return Total(found, exact=False)
         cursor = Cursor.read(page.next)

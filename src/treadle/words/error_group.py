@@ -96,7 +96,7 @@ class GroupJobs(NamedTuple):
     jobs: list[GroupJob]
     next: str | None
     """The cursor of the next page; None: this is the last one."""
-    looked: int
+    examined: int
     """How many failures were examined."""
 
 

@@ -51,7 +51,7 @@ class JobSummary(NamedTuple):
     max_attempts: int
     worker_id: str | None
     key: str | None
-    held: bool
+    blocked: bool
     """Blocked by an earlier job with the same key, or by jobs that it waits for."""
     created_at: datetime
     run_at: datetime

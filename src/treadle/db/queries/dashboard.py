@@ -16,7 +16,7 @@ MAX_CLAIMED = 5_000
 MAX_DRAWN = 500
 # Marks of each kind on a chart.
 MAX_MARKS = 50
-# Workflows that are examined at for one page of a filtered list.
+# Workflows that are examined for one page of a filtered list.
 LOOKED_AT = 500
 
 

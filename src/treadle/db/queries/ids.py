@@ -43,4 +43,4 @@ def find_ids(digits: str, before: UUID | None = None) -> Query[FoundIds]:
         )
 
     params = {"digits": digits, "before": before, "limit": LIMIT, "look": EXAMINED_LIMIT, "patience": SEARCH_TIME}
-    return call("find_ids", params, read, columns="id, fits, last, looked")
+    return call("find_ids", params, read, columns="id, fits, last, examined")

@@ -167,7 +167,7 @@ def report(worker_id: str, reports: Sequence[Report]) -> Query[set[UUID]]:
         "stages": [each.stage for each in reports],
         "paces": [each.pace for each in reports],
     }
-    return call("start_jobs", params, lambda rows: {row[0] for row in rows})
+    return call("report_jobs", params, lambda rows: {row[0] for row in rows})
 
 
 def find_lost_claims(claims: Sequence[Claim]) -> Query[dict[UUID, bool]]:
@@ -260,7 +260,13 @@ def find_unbegun(
     worker_id: str, begun: Sequence[UUID], here: int, in_children: int, seconds: float
 ) -> Query[Unbegun | None]:
     """The oldest job that the worker claimed so many seconds ago and should have begun."""
-    params = {"worker_id": worker_id, "begun": list(begun), "here": here, "apart": in_children, "seconds": seconds}
+    params = {
+        "worker_id": worker_id,
+        "begun": list(begun),
+        "here": here,
+        "in_children": in_children,
+        "seconds": seconds,
+    }
     return call("find_unbegun", params, lambda rows: Unbegun._make(rows[0]) if rows else None, columns="id, seconds")
 
 

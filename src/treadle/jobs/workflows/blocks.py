@@ -19,7 +19,7 @@ from treadle.words.graph import SIGNAL, WORKFLOW
 from treadle.words.headers import encode_headers
 from treadle.words.stored import Noted
 
-LISTS = {"data", "steps", "efforts", "places", "partitions"}
+LISTS = {"data", "steps", "efforts", "positions", "partitions"}
 """What has an element for each job of a block."""
 
 
@@ -45,7 +45,7 @@ class Blocks:
             "part": self._part(step.workflow),
             "steps": [step.name],
             "efforts": [step.effort],
-            "places": [position],
+            "positions": [position],
         }
         self._numbers[step] = self._append(block, used)
         if step.undo is not None:
@@ -194,7 +194,7 @@ class Blocks:
         if edge.arguments:
             found["arguments"] = edge.arguments
         if edge.position is not None:
-            found["place"] = edge.position
+            found["position"] = edge.position
         return found
 
 

@@ -766,7 +766,7 @@ comment on column treadle.dependencies.needs is 'What that job has to be: comple
 comment on column treadle.dependencies.watched is 'The end of that job is, or was, noticed. Of all jobs that a job waits for, one is watched at a time.';
 comment on column treadle.dependencies.stopped is 'This one did not complete, and so the job was cancelled, or the workflow fails. If this one is retried, the other waits again.';
 comment on column treadle.dependencies.arguments is 'The arguments of the job that get the result of the other.';
-comment on column treadle.dependencies.nth is 'The argument is a list, and this is the place of the result in it. Null: the argument is the result.';
+comment on column treadle.dependencies.nth is 'The argument is a list, and this is the position of the result in it. Null: the argument is the result.';
 comment on column treadle.dependencies.step is 'What the workflow calls this job.';
 comment on column treadle.dependencies.effort is 'Of a member: how much of the work of the workflow it is.';
 

@@ -3,7 +3,7 @@ select
     found.at,
     found.fits,
     found.last,
-    found.looked,
+    found.examined,
     job.queue,
     job.status,
     coalesce(job.attempts, 0),
@@ -18,4 +18,4 @@ left join lateral (
       and found.fits
     offset 0
 ) as job on true
-order by found.looked
+order by found.examined

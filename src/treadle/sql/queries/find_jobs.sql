@@ -5,7 +5,7 @@ select
     found.at,
     found.fits,
     found.last,
-    found.looked,
+    found.examined,
     job.job_type,
     job.queue,
     job.priority,

@@ -1,7 +1,7 @@
 -- Workflows and batches that are not part of another one, the newest first, after the one with the id %(after)s: at
--- most %(look)s are looked at, along the primary key. Whether a job of it runs is looked up among its first 20 jobs.
+-- most %(look)s are examined, along the primary key. Whether a job of it runs is read from its first 20 jobs.
 -- The counts are those of the last tick, with what has changed since.
-with looked as materialized (
+with examined as materialized (
     select workflow.id, workflow.is_open, workflow.jobs, workflow.completed, workflow.failed, workflow.cancelled
     from treadle.workflows as workflow
     where (%(after)s::uuid is null or workflow.id < %(after)s::uuid)
@@ -9,8 +9,8 @@ with looked as materialized (
     limit %(look)s
 ),
 known as materialized (
-    select looked.*, job.status, job.name, job.progress, job.created_at, job.finished_at, job.queue
-    from looked
+    select examined.*, job.status, job.name, job.progress, job.created_at, job.finished_at, job.queue
+    from examined
     -- One by one, by id.
     cross join lateral (
         select
@@ -21,7 +21,7 @@ known as materialized (
             case when found.finished_at between '0001-01-02' and '9999-12-30' then found.finished_at end as finished_at,
             found.queue
         from treadle.jobs as found
-        where found.id = looked.id
+        where found.id = examined.id
           and (found.flags & treadle.flag_member() = 0 or %(nested)s)
         offset 0
     ) as job
@@ -76,7 +76,7 @@ described as (
 )
 select
     clock_timestamp(),
-    place.looked,
+    place.examined,
     place.last,
     found.id,
     found.name,
@@ -90,7 +90,7 @@ select
     found.created_at,
     found.finished_at,
     found.queue
-from (select count(*) as looked, (array_agg(looked.id order by looked.id))[1] as last from looked) as place
+from (select count(*) as examined, (array_agg(examined.id order by examined.id))[1] as last from examined) as place
 left join (
     select described.*
     from described

@@ -6,7 +6,7 @@ with found as (
         null::text as at,
         true as fits,
         false as last,
-        0 as looked,
+        0 as examined,
         given.nth
     from unnest(%(ids)s::uuid[]) with ordinality as given (id, nth)
 )

@@ -11,7 +11,7 @@ with found as (
         end as at,
         found.fits,
         found.last,
-        found.looked,
+        found.examined,
         found.nth
     from treadle.find_jobs(
         %(status)s,
@@ -36,5 +36,5 @@ with found as (
         %(value)s::jsonb,
         %(payloads)s,
         %(also)s::jsonb
-    ) with ordinality as found (id, rank, at, fits, last, looked, nth)
+    ) with ordinality as found (id, rank, at, fits, last, examined, nth)
 )

@@ -67,7 +67,7 @@ begin
                         'workflow',
                         jsonb_build_object(
                             'id', p_id,
-                            'places',
+                            'positions',
                             (select jsonb_agg(v_begun + nth - 1) from generate_series(1, cardinality(v_data)) as nth)
                         )
                     ))

@@ -22,7 +22,7 @@ create or replace function treadle.find_claimable(
     p_path text[],
     p_value jsonb,
     p_also jsonb
-) returns table (id uuid, rank int, at timestamptz, fits boolean, last boolean, looked bigint)
+) returns table (id uuid, rank int, at timestamptz, fits boolean, last boolean, examined bigint)
 language plpgsql stable
 rows 100
 set enable_bitmapscan = off
@@ -45,7 +45,7 @@ declare
     v_read bigint := 0;
     v_found int := 0;
 begin
-    looked := 0;
+    examined := 0;
 
     for v_level in
         select
@@ -120,7 +120,7 @@ begin
                    or (candidate.run_at, candidate.id) <= (horizon.run_at, horizon.id)
                 order by candidate.run_at, candidate.id
             loop
-                looked := looked + 1;
+                examined := examined + 1;
                 id := v_job.id;
                 at := v_job.run_at;
                 fits := v_job.fits and (v_job.in_text or p_payloads);

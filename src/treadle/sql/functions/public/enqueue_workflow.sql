@@ -6,9 +6,9 @@
 --   job_type, data   data is a list of JSON texts
 --   part             of which workflow they are a part: 0 is this one, others are nested in it. Null: of none
 --   steps, efforts   lists: what the workflow calls them, and how much of its work they are
---   places           a list: the places of their results in that of their workflow; null for none, -1 for the whole
+--   positions        a list: the positions of their results in that of their workflow; null for none, -1 for the whole
 --   after            as in enqueue_with_options(), where nth instead of id is the number of a job of this workflow,
---                    from 0, and place instead of nth is the place in a list; -1 as nth is this workflow itself
+--                    from 0, and position instead of nth is the position in a list; -1 as nth is this workflow itself
 --   priority, queue, run_at, delay, key, max_attempts, weight, partition, partitions, expires, expires_at, headers
 --   signal           they wait for a signal; data has its name and the timeout in seconds
 --   workflow         the number of a nested workflow, which this block is: its data has a name
@@ -62,11 +62,11 @@ begin
             select jsonb_agg(jsonb_strip_nulls(jsonb_build_object(
                 'id', coalesce(edge.id, case when edge.nth = -1 then v_own else v_ids[edge.nth + 1] end),
                 'ok_to_fail', edge.ok_to_fail, 'if_failed', edge.if_failed, 'arguments', edge.arguments,
-                'nth', edge.place
+                'nth', edge.position
             )))
             into v_after
             from jsonb_to_recordset(nullif(v_block -> 'after', 'null'))
-                as edge (id uuid, nth int, ok_to_fail boolean, if_failed boolean, arguments jsonb, place int);
+                as edge (id uuid, nth int, ok_to_fail boolean, if_failed boolean, arguments jsonb, position int);
             select each.id
             into v_missing
             from jsonb_to_recordset(v_after) as each (id uuid)
@@ -79,7 +79,7 @@ begin
             v_part := case
                 when v_block ? 'part' then jsonb_strip_nulls(jsonb_build_object(
                     'id', v_workflows[(v_block ->> 'part')::int + 1], 'is_new', true, 'efforts', v_block -> 'efforts'
-                )) || jsonb_build_object('steps', v_block -> 'steps', 'places', v_block -> 'places')
+                )) || jsonb_build_object('steps', v_block -> 'steps', 'positions', v_block -> 'positions')
             end;
             if v_block ? 'workflow' then
                 v_added := array[v_workflows[(v_block ->> 'workflow')::int + 1]];

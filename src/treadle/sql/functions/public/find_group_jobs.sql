@@ -8,7 +8,7 @@ create or replace function treadle.find_group_jobs(
     p_id uuid default null,
     p_limit int default 50,
     p_look int default 5000
-) returns table (id uuid, at timestamptz, fits boolean, last boolean, looked bigint)
+) returns table (id uuid, at timestamptz, fits boolean, last boolean, examined bigint)
 language plpgsql stable
 rows 100
 set treadle.plan = index_ranges

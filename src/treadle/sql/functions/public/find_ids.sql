@@ -10,7 +10,7 @@ create or replace function treadle.find_ids(
     p_limit int default 6,
     p_look int default 50000,
     p_patience interval default '100 milliseconds'
-) returns table (id uuid, fits boolean, last boolean, looked bigint)
+) returns table (id uuid, fits boolean, last boolean, examined bigint)
 language plpgsql stable
 rows 10
 set enable_bitmapscan = off
@@ -59,7 +59,7 @@ begin
         -- An id that also begins with the digits was already returned.
         fits := v_job.fits and left(replace(id::text, '-', ''), length(p_digits)) <> p_digits;
         v_found := v_found + fits::int;
-        looked := v_job.nth;
+        examined := v_job.nth;
         last := v_job.nth = p_look or v_found >= p_limit or coalesce(clock_timestamp() > v_end, false);
         if fits or last then
             return next;

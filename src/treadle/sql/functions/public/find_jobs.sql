@@ -44,7 +44,7 @@ create or replace function treadle.find_jobs(
     p_value jsonb default null,
     p_payloads boolean default true,
     p_also jsonb default null
-) returns table (id uuid, rank int, at timestamptz, fits boolean, last boolean, looked bigint)
+) returns table (id uuid, rank int, at timestamptz, fits boolean, last boolean, examined bigint)
 language plpgsql stable
 rows 100
 set enable_bitmapscan = off
@@ -338,12 +338,12 @@ begin
             id := v_ids[v_nth];
             rank := v_ranks[v_nth];
             at := v_times[v_nth];
-            looked := v_numbers[v_nth];
+            examined := v_numbers[v_nth];
             fits := v_fit[v_nth]
                 and (p_path is null and v_in_text[v_nth] or coalesce(v_nth = any (v_matching), false));
             -- A page whose jobs all match is not cut short: its limit bounds the cost, unless the limit is that of a
             -- count.
-            last := looked = p_look
+            last := examined = p_look
                 or v_nth = v_size
                 and (v_search is not null or p_path is not null or not fits or p_limit >= p_look)
                 and coalesce(clock_timestamp() > v_end, false);

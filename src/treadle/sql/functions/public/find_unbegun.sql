@@ -1,12 +1,12 @@
 -- Of the jobs that a worker has claimed, the oldest that it should have begun: it was claimed p_seconds ago or longer,
 -- it is not among p_begun (those that the worker knows to have begun), and the worker has room for it. p_here of them
--- run in the worker itself, and p_apart in child processes. The process that renews the worker's lease calls this while
+-- run in the worker itself, and p_in_children in child processes. The process that renews the worker's lease calls this while
 -- the worker begins no jobs.
 create or replace function treadle.find_unbegun(
     p_worker_id varchar,
     p_begun uuid[],
     p_here int,
-    p_apart int,
+    p_in_children int,
     p_seconds double precision
 ) returns table (id uuid, seconds double precision)
 language sql stable
@@ -28,7 +28,7 @@ as $$
       and claimed.id <> all (p_begun)
       and case
             when claimed.job_type = any (worker.process_types) or claimed.crashes > 0
-            then p_apart < worker.children and coalesce(changed.concurrency, worker.concurrency) > 0
+            then p_in_children < worker.children and coalesce(changed.concurrency, worker.concurrency) > 0
             else p_here < coalesce(changed.concurrency, worker.concurrency)
           end
     order by claimed.claimed_at, claimed.id

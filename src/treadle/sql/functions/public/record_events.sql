@@ -72,7 +72,7 @@ begin
     update treadle.jobs as job
     set events_count = last.number,
         flags = job.flags | treadle.flag_events(),
-        -- A job with an event has started, and a reader of its events finds that before them (see start_jobs.sql).
+        -- A job with an event has started, and a reader of its events finds that before them (see report_jobs.sql).
         status = 'running',
         started_at = coalesce(job.started_at, last.began),
         progress = case job.status when 'running' then job.progress else 0 end,

@@ -74,7 +74,7 @@ class JobList(NamedTuple):
     jobs: list[JobSummary]
     next: str | None
     """Pass it as `after` to get the next page; null on the last page."""
-    looked: int | None
+    examined: int | None
     """Set if the search stopped after examining this many jobs; continue with `next`."""
     reached: datetime | None
     """The jobs that finished, or were enqueued, at this time or later were examined; null on the last page,

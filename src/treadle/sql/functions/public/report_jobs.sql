@@ -1,6 +1,6 @@
 -- Marks claimed jobs as running for p_seconds, with this progress, stage and pace (null: unchanged). Returns the ids
 -- that were accepted; the claims of the others are lost.
-create or replace function treadle.start_jobs(
+create or replace function treadle.report_jobs(
     p_worker_id varchar,
     p_ids uuid[],
     p_leases bigint[],
