@@ -313,7 +313,7 @@ def test_health_shows_a_locked_table_before_the_next_examination_is_due(
         connection.execute("lock table treadle.jobs in access exclusive mode")
         text = get(operator, "/jobs", 503)
         assert "<h1>A table is locked</h1>" in text
-        assert "Another session has locked a table in the database: the page Health shows which one" in text
+        assert "Another session has locked a table in the database: the Health page shows which one" in text
         until(lambda: LOCKED in get(operator, "/health"))
     until(lambda: LOCKED not in get(operator, "/health"))
 

@@ -11,20 +11,15 @@ from psycopg import Connection
 from psycopg.conninfo import make_conninfo
 
 from tests.conftest import Connect
-from tests.support.workers import auntil, run, running_worker
+from tests.support.workers import WaitingJob, auntil, run, running_worker
 from treadle import JobFailed, Retries, Treadle, events
 from treadle.worker.worker import Worker
 
 
-def test_an_outcome_that_cannot_be_stored_fails_its_job_alone(app: Treadle, connection: Connection[Any]) -> None:
-    go = asyncio.Event()
-    began: list[int] = []
-
-    @app.job
-    async def returns(n: int) -> int:
-        began.append(n)
-        await go.wait()
-        return n
+def test_an_outcome_that_cannot_be_stored_fails_its_job_alone(
+    app: Treadle, connection: Connection[Any], waiting_job: WaitingJob
+) -> None:
+    returns, began, go = waiting_job
 
     async def body(worker: Worker) -> None:
         handles = [await returns.aenqueue(n=n) for n in range(12, 15)]
@@ -44,18 +39,11 @@ def test_an_outcome_that_cannot_be_stored_fails_its_job_alone(app: Treadle, conn
 
 @pytest.mark.parametrize("together", [1, 2])
 def test_an_error_after_an_outcome_was_stored_changes_nothing(
-    app: Treadle, monkeypatch: pytest.MonkeyPatch, together: int
+    app: Treadle, waiting_job: WaitingJob, monkeypatch: pytest.MonkeyPatch, together: int
 ) -> None:
     seen: list[events.JobEvent] = []
     app.on(events.JobEvent)(seen.append)
-    go = asyncio.Event()
-    began: list[int] = []
-
-    @app.job
-    async def returns(n: int) -> int:
-        began.append(n)
-        await go.wait()
-        return n
+    returns, began, go = waiting_job
 
     async def body(worker: Worker) -> None:
         real = worker.completer._complete

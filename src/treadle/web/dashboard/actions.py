@@ -1,9 +1,12 @@
-"""What the forms and the API have in common that change something."""
+"""What the forms and the API have in common."""
 
 from typing import NamedTuple
+from uuid import UUID
 
+from treadle.app.treadle import Treadle
 from treadle.db.queries import error_groups as group_queries
 from treadle.db.queries.limits import LimitOptions
+from treadle.operations.ids import aresolve_id
 from treadle.web.dashboard.routes import Context
 from treadle.web.dashboard.security.access import Visitor
 from treadle.words.duration import Duration
@@ -22,6 +25,11 @@ class Chunk(NamedTuple):
     """The job does not exist."""
     next: str | None = None
     """Pass it as `after` to change the next chunk; null after the last one."""
+
+
+async def target_of(app: Treadle, context: Context) -> UUID:
+    """The job in the path, which may be given by the first or last digits of its id."""
+    return await aresolve_id(app.database, context.request.path_params["id"])
 
 
 def group_id(context: Context) -> int:

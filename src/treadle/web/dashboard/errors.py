@@ -122,12 +122,12 @@ def _unreachable(request: Request, error: Exception) -> Response:
 
 
 def _table_locked(request: Request, error: Exception) -> Response:
-    message = "another session has locked a table in the database: the page Health shows which one"
+    message = "another session has locked a table in the database: the Health page shows which one"
     return error_response(request, 503, message, title="A table is locked")
 
 
 def _too_slow(request: Request, error: Exception) -> Response:
-    message = f"{masked(str(error))}. A table may be locked, or the server overloaded: the page Health shows why"
+    message = f"{masked(str(error))}. A table may be locked, or the server overloaded: the Health page shows why"
     return error_response(request, 503, message, title="The database is too slow")
 
 

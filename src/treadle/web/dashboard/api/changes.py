@@ -1,7 +1,6 @@
 """The endpoints of the API that change something. They require the role operator."""
 
 from datetime import timedelta
-from uuid import UUID
 
 from starlette.exceptions import HTTPException
 
@@ -11,8 +10,7 @@ from treadle.db.queries import operations as operation_queries
 from treadle.db.queries import schedules as schedule_queries
 from treadle.db.queries import workflows as workflow_queries
 from treadle.operations import bulk, error_groups
-from treadle.operations.ids import aresolve_id
-from treadle.web.dashboard.actions import Chunk, check_pause, group_id, limit_options
+from treadle.web.dashboard.actions import Chunk, check_pause, group_id, limit_options, target_of
 from treadle.web.dashboard.api import requests
 from treadle.web.dashboard.api.endpoints import Operation, endpoint
 from treadle.web.dashboard.api.responses import Done, JobChange
@@ -37,21 +35,13 @@ OF_SCHEDULES = {
     "resume": "Resume a schedule",
     "run": "Enqueue a job of a schedule now",
 }
-OF_LIMITS = {
-    "set": "Change a limit, or one key of it",
-    "pause": "Start no more jobs of a limit, or of one key of it",
-    "reset": "Undo a change of a limit, or of one key of it",
-}
 
 
 def routes(app: Treadle) -> list[RouteSpec]:
     arun = app.database.arun
 
-    async def target_of(context: Context) -> UUID:
-        return await aresolve_id(app.database, context.request.path_params["id"])
-
     async def change_job(context: Context, action: Action, reason: str | None, priority: int | None) -> JobChange:
-        target, actor = await target_of(context), context.visitor.actor
+        target, actor = await target_of(app, context), context.visitor.actor
         (done,) = await arun(operation_queries.change_jobs(action, [target], actor, reason, priority))
         if done.outcome == "missing" or done.status is None:
             raise JobNotFound(target)
@@ -73,7 +63,7 @@ def routes(app: Treadle) -> list[RouteSpec]:
         return change_priority if action is Action.PRIORITY else change
 
     async def signal(context: Context, given: requests.SignalBody) -> Done:
-        target = await target_of(context)
+        target = await target_of(app, context)
         if not await arun(workflow_queries.send_signal(target, given.name, given.value, context.visitor.actor)):
             raise HTTPException(409, f"the step has already received the signal {given.name}, or has ended")
         return Done(True)
@@ -147,7 +137,6 @@ def routes(app: Treadle) -> list[RouteSpec]:
     def post(path: str, operation: Operation, summary: str) -> RouteSpec:
         return endpoint("POST", f"/api/{path}", operation, summary)
 
-    limit_operations: dict[str, Operation] = {"set": set_limit, "pause": pause_limit, "reset": reset_limit}
     return [
         *(post(f"jobs/{{id}}/{action}", job_operation(action), text) for action, text in OF_JOBS.items()),
         post("jobs/{id}/signal", signal, "Send a signal to a workflow"),
@@ -159,5 +148,7 @@ def routes(app: Treadle) -> list[RouteSpec]:
         post("resumes", resume, "Resume a job type or a queue"),
         post("workers/concurrency", set_concurrency, "Change how many jobs a worker runs at once"),
         *(post(f"schedules/{each}", schedule_operation(each), text) for each, text in OF_SCHEDULES.items()),
-        *(post(f"limits/{each}", limit_operations[each], text) for each, text in OF_LIMITS.items()),
+        post("limits/set", set_limit, "Change a limit, or one key of it"),
+        post("limits/pause", pause_limit, "Start no more jobs of a limit, or of one key of it"),
+        post("limits/reset", reset_limit, "Undo a change of a limit, or of one key of it"),
     ]

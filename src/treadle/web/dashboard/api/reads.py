@@ -1,7 +1,6 @@
 """The endpoints of the API that read. They require the role viewer."""
 
 import asyncio
-from uuid import UUID
 
 from starlette.exceptions import HTTPException
 
@@ -16,11 +15,10 @@ from treadle.db.queries.listing import may_read_payloads
 from treadle.operations import error_groups
 from treadle.operations.details import aget_details
 from treadle.operations.graph import aget_job_graph
-from treadle.operations.ids import aresolve_id
 from treadle.operations.known_names import acheck_name
 from treadle.operations.overview import aoverview
 from treadle.operations.places import Kind, aget_activities, aget_place, aget_places
-from treadle.web.dashboard.actions import group_id
+from treadle.web.dashboard.actions import group_id, target_of
 from treadle.web.dashboard.api import requests, responses
 from treadle.web.dashboard.api.endpoints import Operation, endpoint
 from treadle.web.dashboard.api.graph import Graph, describe
@@ -40,10 +38,6 @@ from treadle.words.workflow_list import WorkflowList
 def routes(app: Treadle, check: HealthCheck, searches: Searches) -> list[RouteSpec]:
     aread = app.database.aread
 
-    async def target_of(context: Context) -> UUID:
-        """The job in the path, which may be given by the first or last digits of its id."""
-        return await aresolve_id(app.database, context.request.path_params["id"])
-
     async def overview(context: Context, given: requests.OverviewQuery) -> Overview:
         return await aoverview(app.database, int(given.window))
 
@@ -53,14 +47,14 @@ def routes(app: Treadle, check: HealthCheck, searches: Searches) -> list[RouteSp
         return responses.JobList(found.jobs, found.next, found.examined, found.reached)
 
     async def job(context: Context, given: None) -> responses.JobDetails:
-        found = await aget_details(app.database, await target_of(context))
+        found = await aget_details(app.database, await target_of(app, context))
         return responses.job_details(redact_details(context.visitor.role, found))
 
     async def why(context: Context, given: None) -> Reason:
-        return redact_reason(await awhy(app.database, await target_of(context)))
+        return redact_reason(await awhy(app.database, await target_of(app, context)))
 
     async def graph(context: Context, given: None) -> Graph:
-        found = await aget_job_graph(app.database, await target_of(context))
+        found = await aget_job_graph(app.database, await target_of(app, context))
         return await asyncio.to_thread(lambda: describe(redact_graph(context.visitor.role, found)))
 
     async def health(context: Context, given: None) -> HealthReport:

@@ -238,7 +238,7 @@ def summary_of(error: Exception) -> str:
     if isinstance(error, DatabaseUnreachable):
         return error.summary
     if isinstance(error, TableLocked):
-        return "another session has locked a table in the database; the page Health shows which one"
+        return "another session has locked a table in the database; the Health page shows which one"
     if isinstance(error, TooSlow):
         return "the database takes too long to answer; a table may be locked"
     if isinstance(error, DatabaseError | OSError):
