@@ -33,7 +33,7 @@ from treadle.operations.verdict import (
 from treadle.words.changes import Pause
 from treadle.words.stuck import Stuck
 
-# Twice as long as promised, for a busy machine. Without a time limit, it would take 30 s and more.
+# On a busy machine. Without a time limit, it would take 30 s and more.
 IN_TIME = 15 * SECONDS
 AT_ONCE = Limits(blocked=0.0, blocked_rows=0.0)
 WORKER = Worker("w1", "host", 7, 60, 1, 10, None, ["mail", "film"], None, "0.2", False, False, 5)
