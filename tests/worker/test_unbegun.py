@@ -35,7 +35,7 @@ def claim(connection: Connection[Any], queue: JobQueue) -> list[UUID]:
     connection.execute("select register_worker('me', '1 minute', '{a}', null, 2, null, null, null, null, 1)")
     queue.enqueue_many("a", range(2))
     rows = connection.execute("select id from claim_jobs('me', '{a}', 2) order by id").fetchall()
-    connection.execute("update jobs set claimed_at = clock_timestamp() - interval '10 seconds'")
+    connection.execute("update jobs set claimed_at = now() - interval '10 seconds'")
     return [row[0] for row in rows]
 
 

@@ -26,19 +26,14 @@ begin
     where job.id = freed.id;
 
     -- Those that were enqueued before there was a limit by their arguments.
-    perform treadle.set_partitions(array(
-        select job.id
-        from (
-            select distinct waiting.job_type, waiting.queue
-            from treadle.jobs as waiting
-            where waiting.id = any (p_ids)
-              and waiting.partition = ''
-        ) as kind
-        join treadle.jobs as job using (job_type, queue)
-        where job.id = any (p_ids)
-          and job.partition = ''
-          and treadle.partition_parts(kind.job_type, kind.queue) is not null
-    ));
+    if exists (select from treadle.limit_targets) then
+        perform treadle.set_partitions(array(
+            select job.id
+            from treadle.jobs as job
+            where job.id = any (p_ids)
+              and job.partition = ''
+        ));
+    end if;
     perform set_config(c_placed, '', true);
 
     insert into treadle.lanes (queue, job_type, priority, partition)

@@ -22,6 +22,7 @@ declare
     v_floor timestamptz;
     v_listed boolean;
     v_now timestamptz;
+    v_parts varchar[];
 begin
     if old.status = 'pending' and new.status in ('claimed', 'running') and new.lease = old.lease then
         new.lease := old.lease + 1;
@@ -72,7 +73,8 @@ begin
 
     -- It was blocked or claimed before there was a limit by its arguments: see move_to_partitions().
     if new.partition = '' then
-        new.partition := coalesce(treadle.partition_of(treadle.partition_parts(new.job_type, new.queue), new.data), '');
+        v_parts := treadle.partition_parts(new.job_type, new.queue);
+        new.partition := case when v_parts is null then '' else treadle.partition_of(v_parts, new.data) end;
     end if;
 
     -- First the transaction id, then a new snapshot: the tick relies on that order (see public/tick.sql).
