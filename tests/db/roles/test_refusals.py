@@ -116,7 +116,7 @@ PAUSING = {
     "changing the concurrency of a worker": "select set_concurrency('w', 1)",
 }
 CHARTING = {
-    "counting": "select count_minutes()",
+    "counting": "select count_minutes(p_lag => '0')",
     "another chart": "update minutes set completed = 1",
     "another reach": "update meter set reached = now()",
 }
