@@ -24,7 +24,8 @@ CREATE TYPE treadle.enqueue_options AS (
 	latest interval,
 	all_or_none boolean,
 	after jsonb,
-	workflow jsonb
+	workflow jsonb,
+	origin jsonb
 );
 
 COMMENT ON TYPE treadle.enqueue_options IS 'The options of enqueue_with_options(), which describes them.';
@@ -55,7 +56,7 @@ COMMENT ON TYPE treadle.known_lanes IS 'What a session keeps between its searche
 
 COMMENT ON FUNCTION treadle.add_dependencies(p_ids uuid[], p_after jsonb) IS 'Notes which jobs these new ones wait for. For enqueue_with_options(): p_after is a list of objects such as {"id": "…", "ok_to_fail": true, "arguments": ["receipt"]}, or with if_failed.';
 
-COMMENT ON FUNCTION treadle.add_jobs(p_job_type character varying, p_data text[], p_options treadle.enqueue_options) IS 'Enqueues jobs with options, for enqueue_with_options(), which describes the options, and for workflows, whose blocks have the same options.';
+COMMENT ON FUNCTION treadle.add_jobs(p_job_type character varying, p_data text[], p_options treadle.enqueue_options) IS 'Enqueues jobs with options, for enqueue_with_options(), which describes the options, and for workflows and schedules, whose jobs have the same options.';
 
 COMMENT ON FUNCTION treadle.add_members(p_ids uuid[], p_workflow jsonb) IS 'Makes new jobs part of a workflow. p_workflow is an object such as {"id": "…", "steps": ["fetch", null], "positions": [0, 1], "efforts": [1, 5]}, where the lists have an element for each job, or are missing: what the workflow calls them; the positions of their results in its own, null for none, -1 for the whole; and how much of its work they are.';
 
@@ -100,6 +101,7 @@ CREATE TABLE treadle.schedules (
     queue character varying(50) DEFAULT 'default'::character varying NOT NULL,
     max_attempts integer DEFAULT 3 NOT NULL,
     key character varying(200),
+    options jsonb,
     expression character varying(1000) NOT NULL,
     timezone character varying(100) DEFAULT 'UTC'::character varying NOT NULL,
     clocks_forward character varying(10) DEFAULT 'run_late'::character varying NOT NULL,
@@ -621,7 +623,7 @@ COMMENT ON FUNCTION treadle.oldest_of_lanes(p_lanes treadle.lane_range[], p_due 
 
 COMMENT ON FUNCTION treadle.operate(p_action character varying, p_ids uuid[], p_actor text, p_reason text, p_priority integer, p_act uuid, p_continues boolean) IS 'Changes jobs for an operator: retry, cancel, delete, run_now or priority. Each change writes a row of the audit in the same transaction. Returns the outcome for each job, and the status that it had.';
 
-COMMENT ON FUNCTION treadle.operate_schedule(p_action character varying, p_name character varying, p_actor text, p_reason text) IS 'Changes a schedule for an operator: pause, resume, run (enqueue a job now, besides its times) or delete. Returns done; unchanged, if it is paused already, or not paused; missing; or declared: remove it from the code, or pause it. Runs with the rights of its owner: a schedule cannot be changed without an audit row.';
+COMMENT ON FUNCTION treadle.operate_schedule(p_action character varying, p_name character varying, p_actor text, p_reason text) IS 'Changes a schedule for an operator: pause, resume, run (enqueue a job now, besides its times) or delete. Returns done; unchanged, if it is paused already, or not paused, or its jobs are unique and there is one; missing; or declared: remove it from the code, or pause it. Runs with the rights of its owner: a schedule cannot be changed without an audit row.';
 
 COMMENT ON FUNCTION treadle.outcome_of(p_status character varying, p_flags smallint) IS 'The status of a job; skipped if it was cancelled because it was not needed.';
 
@@ -1497,7 +1499,7 @@ CREATE TABLE treadle.occurrences (
 
 COMMENT ON TABLE treadle.occurrences IS 'The times of schedules, and the jobs that were enqueued for them.';
 
-COMMENT ON COLUMN treadle.occurrences.skipped IS 'Why no job was enqueued: missed or overlap.';
+COMMENT ON COLUMN treadle.occurrences.skipped IS 'Why no job was enqueued: missed, overlap or unique.';
 
 CREATE TABLE treadle.pruned (
     status character varying(20) NOT NULL,

@@ -14,12 +14,12 @@ from treadle.db.queries.jobs import AnyJob, job_id
 from treadle.jobs.backend import Backend
 from treadle.jobs.declared_limits import DeclaredLimits
 from treadle.jobs.function import Call
-from treadle.jobs.group import AnyFunction, DeclaredSchedule, JobGroup
+from treadle.jobs.group import JobGroup
 from treadle.jobs.handle import Handle
 from treadle.jobs.keep import checked_keep
 from treadle.jobs.listeners import Kind, Listeners
 from treadle.jobs.middleware import EnqueueMiddleware, Middleware
-from treadle.jobs.schedules import Schedules
+from treadle.jobs.schedules import AnyFunction, DeclaredSchedule, Schedules
 from treadle.jobs.workflows import Batch, WorkflowHandle
 from treadle.jobs.workflows.batches import aopen_batch, open_batch
 from treadle.jobs.workload import Workload
@@ -272,7 +272,8 @@ class Treadle(JobGroup):
         function.backend = self.backend
 
     def _declare(self, schedule: DeclaredSchedule) -> None:
-        self.schedules.declare(*schedule)
+        super()._declare(schedule)
+        self.schedules.declare(schedule)
 
 
 def _version(given: str | None) -> str | None:

@@ -255,11 +255,14 @@ class Arguments:
         try:
             # By an alias: a TypedDict or a model cannot be given a configuration from outside otherwise.
             alias: Any = TypeAliasType("shape", shape)
-            return TypeAdapter(alias, config=_EXACT)
+            adapter = TypeAdapter(alias, config=_EXACT)
         except PydanticUserError as error:
             raise InvalidJob(
                 f"{self._name} has an annotation that cannot be a payload: {error.message.splitlines()[0]}"
             ) from None
+        if not adapter.pydantic_complete:
+            raise InvalidJob(f"the annotations of {self._name} cannot be read: they name a type that is not defined")
+        return adapter
 
 
 # Aliased, because type checkers require the fields of a TypedDict to be literal.

@@ -42,6 +42,10 @@ Q = ParamSpec("Q")  # the parameters of the function itself
 C = TypeVar("C")  # what a call returns: for an async function, a coroutine
 
 
+# The size of a jsonb value.
+_MOST_BYTES = 2**28 - 1
+
+
 class UsingOptions(EnqueueOptions, total=False):
     """The options of using()."""
 
@@ -373,6 +377,11 @@ class JobFunction(Enqueuer[P, R], Generic[P, R, Q, C]):
     @backend.setter
     def backend(self, backend: Backend) -> None:
         self._backend = backend
+
+    @property
+    def payload_limit(self) -> int:
+        """Of its application. Before it has one, the limit of PostgreSQL."""
+        return _MOST_BYTES if self._backend is None else self._backend.payload_limit
 
     def __call__(self, /, *args: Q.args, **kwargs: Q.kwargs) -> C:
         result: C = self.function(*args, **kwargs)
