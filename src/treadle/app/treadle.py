@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from io import BufferedReader
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pydantic import TypeAdapter
+
 from treadle.app.discover import discover
 from treadle.app.limits import Limits
 from treadle.app.workers import Workers
@@ -99,7 +101,7 @@ class Treadle(JobGroup):
         calls = self.database if connection is None else Database(connection, schema)
         self.queue = JobQueue(calls, payload_limit=payload_limit)
         self.watch = Watch(self.database)
-        self.backend = Backend(calls, self.watch, payload_limit, pools=self.database)
+        self.backend = Backend(calls, self.watch, payload_limit, pools=self.database, result_type=self._result_type)
         self.listeners = Listeners()
         self.storage = Storage(calls, check_store(store))
         self.schedules = Schedules(calls)
@@ -142,7 +144,8 @@ class Treadle(JobGroup):
         self.declared_limits.limit_queue(text_within(queue, 50, "queue"), limits)
 
     def handle(self, job: AnyJob) -> Handle[Any]:
-        """Return a handle of the job with this id."""
+        """Return a handle of the job with this id. Its result has the type that the function of the job returns, if the
+        application has it; `ship.handle(id)` says so to type checkers, too."""
         return Handle(self.backend, job_id(job))
 
     def workflow(self, job: AnyJob) -> WorkflowHandle:
@@ -263,6 +266,10 @@ class Treadle(JobGroup):
         def __getattr__(self, name: str) -> object:
             queue = "" if name.startswith("_") or not hasattr(JobQueue, name) else f"; use app.queue.{name}()"
             raise AttributeError(f"Treadle() has no attribute {name!r}{queue}", name=name, obj=self)
+
+    def _result_type(self, job_type: str) -> TypeAdapter[Any] | None:
+        function = self._functions.get(job_type)
+        return None if function is None else function.arguments.result
 
     def _add(self, function: AnyFunction) -> None:
         self._check_names(function)

@@ -192,7 +192,7 @@ class Arguments:
 
     @cached_property
     def result_encoder(self) -> Encoder:
-        return Encoder(self.result)
+        return Encoder(self.result, as_json=True)
 
     @cached_property
     def _encoder(self) -> Encoder:

@@ -3,6 +3,7 @@
 import asyncio
 import importlib
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from uuid import UUID
 
@@ -20,7 +21,7 @@ from treadle.watching.updates import job_events
 from treadle.why.explain import awhy, why
 from treadle.why.reason import Reason
 from treadle.words.duration import Duration, duration
-from treadle.words.errors import JobCancelled, JobFailed, UndecodableJob
+from treadle.words.errors import InvalidArgument, JobCancelled, JobFailed, UndecodableJob
 from treadle.words.job import JobError, JobRow
 from treadle.words.record import LogLine, RecordedEvent
 from treadle.words.snapshot import Progress
@@ -48,8 +49,13 @@ class Handle(Generic[Result]):
         is_new: bool = False,
         is_changed: bool = False,
         returns: Any = Any,
+        job_types: Sequence[str] = (),
     ) -> None:
+        """`result` is the type of the result of its job, which is of one of these types; by default, what the job
+        turns out to be."""
         self._database = backend.database
+        self._result_type = backend.result_type
+        self._job_types = job_types
         self._watch = backend.watch
         self._result = result
         self._returns = returns
@@ -131,12 +137,15 @@ class Handle(Generic[Result]):
     async def aretry(self) -> None:
         await self._database.arun(job_queries.retry(self.id))
 
-    def cancel(self, reason: str | None = None) -> None:
-        """Cancel the job. If it is running, its handler is stopped. Of a workflow, all jobs are cancelled."""
-        self._database.run(job_queries.cancel(self.id, reason))
+    def cancel(self, reason: str | None = None) -> bool:
+        """Cancel the job. If it is running, its handler is stopped. Of a workflow, all jobs are cancelled.
 
-    async def acancel(self, reason: str | None = None) -> None:
-        await self._database.arun(job_queries.cancel(self.id, reason))
+        Returns False if it has finished already.
+        """
+        return self._database.run(job_queries.cancel(self.id, reason))
+
+    async def acancel(self, reason: str | None = None) -> bool:
+        return await self._database.arun(job_queries.cancel(self.id, reason))
 
     def result(self, timeout: Duration | None = None) -> Result:
         """Wait until the job has finished, and return what its handler returned.
@@ -185,10 +194,15 @@ class Handle(Generic[Result]):
             raise JobFailed(self.id, row.last_error)
         if row.status == Status.CANCELLED:
             raise JobCancelled(self.id, row.last_error)
-        if self._result is None:
+        if self._job_types and row.job_type not in self._job_types:
+            raise InvalidArgument(
+                f"job {self.id} is a job of type {row.job_type}, not {self._job_types[0]}: use app.handle(…)"
+            )
+        adapter = self._result or self._result_type(row.job_type)
+        if adapter is None:
             return cast(Result, row.result)
         try:
-            return cast(Result, self._result.validate_json(to_json(row.result)))
+            return cast(Result, adapter.validate_json(to_json(row.result)))
         except ValidationError as error:
             raise UndecodableJob(
                 f"the result of job {self.id} is not what {row.job_type} returns: {explained(error)}"

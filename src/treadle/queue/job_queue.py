@@ -230,15 +230,15 @@ class JobQueue:
 
     # Managing
 
-    def cancel(self, job: AnyJob, reason: str | None = None) -> None:
-        """Cancel an unfinished job. If it is claimed, its worker loses it.
+    def cancel(self, job: AnyJob, reason: str | None = None) -> bool:
+        """Cancel a job. If it is claimed, its worker loses it. Returns False if it has finished already.
 
         Passed as a claimed row, the job is cancelled only if that claim is still valid.
         """
-        self._database.run(job_queries.cancel(job, reason))
+        return self._database.run(job_queries.cancel(job, reason))
 
-    async def acancel(self, job: AnyJob, reason: str | None = None) -> None:
-        await self._database.arun(job_queries.cancel(job, reason))
+    async def acancel(self, job: AnyJob, reason: str | None = None) -> bool:
+        return await self._database.arun(job_queries.cancel(job, reason))
 
     def retry(self, job: AnyJob) -> None:
         """Run a finished job again, with at least one more attempt."""
