@@ -61,13 +61,16 @@ class PowerLoss(Storm):
                 rows = dict(connection.execute("select id::text, status from jobs").fetchall())
         finally:
             server.close()
+        records = read(scene.ledger.folder)
+        # An operator may have given these another status after the outcome was accepted.
+        moved = {record["id"] for record in records if record["what"] == "moving"}
         missing = []
-        for record in read(scene.ledger.folder):
+        for record in records:
             if record["at"] > before:
                 break
             if record["what"] == "returned":
                 missing += [f"job {job} was enqueued, and is gone" for job in record["ids"] if job not in rows]
-            elif record["what"] == "accepted" and record["outcome"] in FINISHED:
+            elif record["what"] == "accepted" and record["outcome"] in FINISHED and record["id"] not in moved:
                 status = rows.get(record["id"])
                 missing += [f"job {record['id']} was {record['outcome']}, and is {status}"] * (
                     status != record["outcome"]

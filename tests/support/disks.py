@@ -1,4 +1,8 @@
-"""A database on a disk that can be filled up: a tablespace on a small tmpfs, beside the others of the test server."""
+"""A database on a disk that can be filled up: a tablespace on a small tmpfs.
+
+Its server must be one that no other test uses: while the disk is full, no checkpoint succeeds, and without one nobody
+can create a database.
+"""
 
 import errno
 import os
@@ -13,6 +17,8 @@ from uuid import uuid4
 import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from treadle import migrate
 
 SIZE = "40m"
 
@@ -48,10 +54,10 @@ def _write(descriptor: int, size: int) -> None:
 
 
 @contextmanager
-def small_disk(server_url: str, template: str) -> Iterator[SmallDisk]:
-    sockets = Path(str(conninfo_to_dict(server_url).get("host", "")))
-    if os.geteuid() != 0 or shutil.which("mount") is None or not sockets.is_dir():
-        pytest.skip("mounting a small volume requires root, and a server on this machine")
+def small_disk(server_url: str) -> Iterator[SmallDisk]:
+    if os.geteuid() != 0 or shutil.which("mount") is None:
+        pytest.skip("mounting a small volume requires root")
+    sockets = Path(str(conninfo_to_dict(server_url)["host"]))
     folder = Path(tempfile.mkdtemp(prefix="treadle-disk-"))
     mount = ["mount", "-t", "tmpfs", "-o", f"size={SIZE},mode=711", "tmpfs", str(folder)]
     if (done := subprocess.run(mount, capture_output=True, text=True, check=False)).returncode:
@@ -65,8 +71,11 @@ def small_disk(server_url: str, template: str) -> Iterator[SmallDisk]:
         with psycopg.connect(server_url, autocommit=True) as server:
             server.execute(f"create tablespace {name} location '{space}'")
             try:
-                server.execute(f"create database {name} template {template} tablespace {name}")
-                yield SmallDisk(make_conninfo(server_url, dbname=name), folder)
+                server.execute(f"create database {name} tablespace {name}")
+                disk = SmallDisk(make_conninfo(server_url, dbname=name), folder)
+                migrate(disk.url)
+                yield disk
+                disk.make_room()
             finally:
                 server.execute(f"drop database if exists {name} with (force)")
                 server.execute(f"drop tablespace {name}")

@@ -1,7 +1,6 @@
 """A server that answers and cannot write: every surface says so, without a write, and says why."""
 
 import asyncio
-import os
 import re
 import secrets
 from collections.abc import Iterator
@@ -13,18 +12,20 @@ import psycopg
 import pytest
 from psycopg import Connection
 
-from tests.conftest import SERVER, TEMPLATE, Why
+from tests.conftest import Why
 from tests.support.apps import claim_and_start
 from tests.support.commands import output_of
 from tests.support.dashboards import VIEWER, Site
 from tests.support.disks import SmallDisk, small_disk
 from tests.support.doctor import findings, get_finding
+from tests.support.embedded_server import QUICK
 from tests.support.roles import Roles, granted_roles
 from tests.support.screens import terminal
 from tests.support.why import register_worker
 from tests.support.workers import Ledger, auntil, completed, one, run, until, worker_process
 from tests.worker.test_health import port_of, probe
 from treadle import JobQueue, Status, Treadle
+from treadle.db.embedded import embedded_url, leave
 from treadle.db.queries import refusals
 from treadle.db.query import Query
 from treadle.db.reconnecting import ReconnectingConnection, WriteRefused
@@ -210,9 +211,12 @@ UPDATE_NOTHING: Query[None] = Query("update treadle.jobs set priority = 1 where 
 
 
 @pytest.fixture
-def disk() -> Iterator[SmallDisk]:
-    with small_disk(os.environ[SERVER], os.environ[TEMPLATE]) as disk:
-        yield disk
+def disk(server_folder: Path) -> Iterator[SmallDisk]:
+    try:
+        with small_disk(embedded_url(server_folder, QUICK)) as disk:
+            yield disk
+    finally:
+        leave(server_folder)
 
 
 def test_nothing_is_lost_on_a_full_disk_and_a_worker_is_not_ready_meanwhile(

@@ -59,8 +59,9 @@ class Completer:
         self._unavailable = unavailable
         self._written = written
         self._free_slot = free_slot
-        self._slots: dict[tuple[UUID, int], int] = {}
-        """The job slots of those whose outcome is not stored, by id and lease number."""
+        self._slots: dict[int, int] = {}
+        """The job slots of those whose outcome is not stored, by the identity of their claims, which are kept below:
+        the hash of a claim, or of its id, costs more than the rest of add()."""
         self._waiting: list[FinishedJob] = []
         self._writing: list[FinishedJob] = []
         self.postponed: list[FinishedJob] = []
@@ -73,7 +74,7 @@ class Completer:
     def add(self, claim: Claim, outcome: Outcome, started: float, slot: int = 0) -> None:
         """`slot`: its job slot, which is free when the outcome is stored. 0: it has none."""
         if slot and len(self._slots) < MOST_ENDED:
-            self._slots[claim.id, claim.lease] = slot
+            self._slots[id(claim)] = slot
         elif slot:
             self._free_slot(slot)
         self._waiting.append((claim, outcome, started))
@@ -107,7 +108,7 @@ class Completer:
 
     def _stored(self, batch: list[FinishedJob]) -> None:
         for claim, _, _ in batch:
-            if slot := self._slots.pop((claim.id, claim.lease), 0):
+            if slot := self._slots.pop(id(claim), 0):
                 self._free_slot(slot)
 
     def _postpone(self, batch: list[FinishedJob]) -> None:

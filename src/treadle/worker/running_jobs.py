@@ -243,7 +243,7 @@ def _begin(run: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop, cont
     if sys.version_info >= (3, 12):
         # Takes the first step at once: a quick job finishes in it, and is never scheduled on the event loop.
         return asyncio.Task(run, loop=loop, context=context, eager_start=True)
-    return loop.create_task(run, context=context)
+    return asyncio.Task(run, loop=loop, context=context)
 
 
 def _report(running: Running, progress: ProgressReport | None, moment: float) -> worker_queries.Report:
