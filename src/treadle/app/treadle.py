@@ -5,14 +5,13 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from io import BufferedReader
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic import TypeAdapter
-
 from treadle.app.discover import discover
 from treadle.app.limits import Limits
 from treadle.app.workers import Workers
 from treadle.attempt.attempt import running_job_id
 from treadle.db.database import Database, Source
 from treadle.db.queries.jobs import AnyJob, job_id
+from treadle.jobs.arguments import Arguments
 from treadle.jobs.backend import Backend
 from treadle.jobs.declared_limits import DeclaredLimits
 from treadle.jobs.function import Call
@@ -101,7 +100,7 @@ class Treadle(JobGroup):
         calls = self.database if connection is None else Database(connection, schema)
         self.queue = JobQueue(calls, payload_limit=payload_limit)
         self.watch = Watch(self.database)
-        self.backend = Backend(calls, self.watch, payload_limit, pools=self.database, result_type=self._result_type)
+        self.backend = Backend(calls, self.watch, payload_limit, pools=self.database, arguments_of=self._arguments_of)
         self.listeners = Listeners()
         self.storage = Storage(calls, check_store(store))
         self.schedules = Schedules(calls)
@@ -267,9 +266,9 @@ class Treadle(JobGroup):
             queue = "" if name.startswith("_") or not hasattr(JobQueue, name) else f"; use app.queue.{name}()"
             raise AttributeError(f"Treadle() has no attribute {name!r}{queue}", name=name, obj=self)
 
-    def _result_type(self, job_type: str) -> TypeAdapter[Any] | None:
+    def _arguments_of(self, job_type: str) -> Arguments | None:
         function = self._functions.get(job_type)
-        return None if function is None else function.arguments.result
+        return None if function is None else function.arguments
 
     def _add(self, function: AnyFunction) -> None:
         self._check_names(function)

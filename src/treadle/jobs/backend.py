@@ -2,11 +2,9 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
-
-from pydantic import TypeAdapter
 
 from treadle.db.database import Database
+from treadle.jobs.arguments import Arguments
 from treadle.jobs.middleware import Middlewares
 from treadle.watching.watch import Watch
 
@@ -22,8 +20,8 @@ class Backend:
     middlewares: Middlewares = field(default_factory=Middlewares)
     pools: Database | None = None
     """Our own connections, if `database` is a connection of the caller."""
-    result_type: Callable[[str], TypeAdapter[Any] | None] = lambda _: None
-    """What the jobs of this type return, if the application has their function."""
+    arguments_of: Callable[[str], Arguments | None] = lambda _: None
+    """What the jobs of this type take and return, if the application has their function."""
 
     @property
     def own(self) -> Database:
