@@ -19,7 +19,7 @@ _ACTIONS = {
     "run_now": ("Job scheduled to run now", "Run now"),
     "priority": ("Priority changed", "Change priority"),
     "edit": ("Arguments changed", "Edit"),
-    "copy": ("This is the copy", "Copy"),
+    "copy": ("Job copied: this is the new one", "Copy"),
     "signal": ("Signal sent", "Send signal"),
     "pause": ("Paused", "Pause"),
     "resume": ("Resumed", "Resume"),
