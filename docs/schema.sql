@@ -24,7 +24,8 @@ CREATE TYPE treadle.enqueue_options AS (
 	latest interval,
 	all_or_none boolean,
 	after jsonb,
-	workflow jsonb
+	workflow jsonb,
+	origin jsonb
 );
 
 COMMENT ON TYPE treadle.enqueue_options IS 'The options of enqueue_with_options(), which describes them.';
@@ -55,7 +56,7 @@ COMMENT ON TYPE treadle.known_lanes IS 'What a session keeps between its searche
 
 COMMENT ON FUNCTION treadle.add_dependencies(p_ids uuid[], p_after jsonb) IS 'Notes which jobs these new ones wait for. For enqueue_with_options(): p_after is a list of objects such as {"id": "…", "ok_to_fail": true, "arguments": ["receipt"]}, or with if_failed.';
 
-COMMENT ON FUNCTION treadle.add_jobs(p_job_type character varying, p_data text[], p_options treadle.enqueue_options) IS 'Enqueues jobs with options, for enqueue_with_options(), which describes the options, and for workflows, whose blocks have the same options.';
+COMMENT ON FUNCTION treadle.add_jobs(p_job_type character varying, p_data text[], p_options treadle.enqueue_options) IS 'Enqueues jobs with options, for enqueue_with_options(), which describes the options, and for workflows and schedules, whose jobs have the same options.';
 
 COMMENT ON FUNCTION treadle.add_members(p_ids uuid[], p_workflow jsonb) IS 'Makes new jobs part of a workflow. p_workflow is an object such as {"id": "…", "steps": ["fetch", null], "positions": [0, 1], "efforts": [1, 5]}, where the lists have an element for each job, or are missing: what the workflow calls them; the positions of their results in its own, null for none, -1 for the whole; and how much of its work they are.';
 
@@ -70,6 +71,40 @@ COMMENT ON FUNCTION treadle.aged_lanes(p_job_types character varying[], p_queues
 COMMENT ON FUNCTION treadle.announce(p_ids uuid[], p_kind text) IS 'Sends the ids of jobs to the sessions that wait for the jobs to finish (ends), or that watch their events and progress (news). Nothing is sent unless a session has requested it: see request_notifications().';
 
 COMMENT ON FUNCTION treadle.begin_signals(p_ids uuid[]) IS 'Lets jobs wait for their signals: jobs whose rows are locked, and that no longer wait for other jobs. A signal that was sent before is in their checkpoint. From now on the time counts.';
+
+
+SET default_tablespace = '';
+
+SET default_table_access_method = heap;
+
+CREATE TABLE treadle.audit (
+    id bigint NOT NULL,
+    act uuid,
+    begins boolean DEFAULT true NOT NULL,
+    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    actor text NOT NULL,
+    db_user text DEFAULT SESSION_USER NOT NULL,
+    action character varying(50) NOT NULL,
+    job_id uuid,
+    job_type character varying(50),
+    queue character varying(50),
+    reason text,
+    details jsonb DEFAULT '{}'::jsonb NOT NULL
+);
+
+COMMENT ON TABLE treadle.audit IS 'What operators changed, one row per job, written in the transaction of the change.';
+
+COMMENT ON COLUMN treadle.audit.act IS 'The act that this row belongs to: a change of several jobs has one for all of them, also if it is made in several transactions. Null: the row is an act of its own.';
+
+COMMENT ON COLUMN treadle.audit.begins IS 'Whether this is the first row of its act. The audit page lists those.';
+
+COMMENT ON COLUMN treadle.audit.actor IS 'Who made the change, according to the program that made it.';
+
+COMMENT ON COLUMN treadle.audit.db_user IS 'The database user of that program.';
+
+COMMENT ON COLUMN treadle.audit.details IS 'The state before the change, and the arguments of the change.';
+
+COMMENT ON FUNCTION treadle.begins_act(p_act uuid, p_continues boolean) IS 'Whether a change begins an act, so that it is carried out: false if the act was begun before. If somebody has the lock, then another call is just beginning it; one that continues it need not know.';
 
 COMMENT ON FUNCTION treadle.blocked_by_jobs() IS 'The bit of jobs.holds that says: other jobs have to end first.';
 
@@ -87,11 +122,6 @@ COMMENT ON FUNCTION treadle.carry_out_plan(p_id uuid, p_plan jsonb) IS 'Adds the
 
 COMMENT ON FUNCTION treadle.change_job() IS 'Trigger: sets finished_at of a job, and places a job that becomes claimable at or above the floor of its lane.';
 
-
-SET default_tablespace = '';
-
-SET default_table_access_method = heap;
-
 CREATE TABLE treadle.schedules (
     name character varying(100) NOT NULL,
     job_type character varying(50) NOT NULL,
@@ -100,6 +130,7 @@ CREATE TABLE treadle.schedules (
     queue character varying(50) DEFAULT 'default'::character varying NOT NULL,
     max_attempts integer DEFAULT 3 NOT NULL,
     key character varying(200),
+    options jsonb,
     expression character varying(1000) NOT NULL,
     timezone character varying(100) DEFAULT 'UTC'::character varying NOT NULL,
     clocks_forward character varying(10) DEFAULT 'run_late'::character varying NOT NULL,
@@ -251,6 +282,8 @@ COMMENT ON FUNCTION treadle.channel(p_kind text) IS 'The name of the channel to 
 
 COMMENT ON FUNCTION treadle.check_at_commit() IS 'Trigger: at commit, decides what an end, a retry or an enqueue means for jobs that wait for others. At commit, because the rows that are locked here must not stay locked for long: workers that end those jobs would have to wait.';
 
+COMMENT ON FUNCTION treadle.check_edit(p_arguments jsonb) IS 'Raises an exception if the caller may not enqueue, or if these are no arguments of a job. Operators who may only operate jobs would enqueue whatever they like if they could choose the arguments.';
+
 COMMENT ON FUNCTION treadle.check_ended(p_id uuid, p_past uuid, p_limit integer) IS 'Decides what the end or the retry of a job means for those that wait for it: for p_limit of them, those after p_past. Returns the last of these; null if that is all. Rows that somebody else has locked are noted for later.';
 
 COMMENT ON FUNCTION treadle.check_identity() IS 'Trigger: before the key or the partition of a job is changed. The key of an unfinished job cannot change: other jobs may be blocked behind it. A partition is a JSON object, as the lane of the job demands: without it, the job could not be given back.';
@@ -286,6 +319,8 @@ COMMENT ON FUNCTION treadle.complete_job(p_id uuid, p_result jsonb, p_lease bigi
 COMMENT ON FUNCTION treadle.complete_jobs(p_ids uuid[], p_leases bigint[], p_worker_ids character varying[], p_results text[], p_seconds double precision[]) IS 'Completes claimed jobs, each fenced by its lease number and worker, with results as JSON texts and how many seconds ago they started. Returns the ids that were accepted.';
 
 COMMENT ON FUNCTION treadle.confirm_blocked() IS 'Trigger: at commit, unblocks an inserted job that no other job would unblock any more.';
+
+COMMENT ON FUNCTION treadle.copy_job(p_id uuid, p_arguments jsonb, p_actor text, p_reason text, p_act uuid, p_stored uuid[], OUT copy_id uuid, OUT outcome character varying) IS 'Enqueues a copy of a job, of any status: a new job with its type, queue, priority, key, number of attempts, headers and arguments, except for those that p_arguments names. It is no part of a workflow, waits for no other job, and is not unique. Writes a row of the audit. The outcome is done, missing, unfit (it is a workflow, or waits for its arguments) or repeated:';
 
 COMMENT ON FUNCTION treadle.count_by_bucket(p_seconds double precision[]) IS 'A histogram: how many of the times lie in each bucket of time_buckets(), and at last how many are longer. Nulls are not counted.';
 
@@ -366,6 +401,10 @@ COMMENT ON FUNCTION treadle.describe_end(p_id uuid, p_relation text) IS 'How a j
 COMMENT ON FUNCTION treadle.drop_belongings() IS 'Trigger: deletes the errors, events, log lines, steps, dependencies, workflows and uses of stored objects of deleted jobs. The row of a job says what it has, so a job that has nothing costs nothing. Stored objects that only these jobs used are swept later.';
 
 COMMENT ON FUNCTION treadle.drop_oldest(p_name character varying, p_per character varying, p_key character varying, p_priority integer, p_count integer, p_kept uuid[]) IS 'Cancels the oldest waiting jobs that a limit is for: those of the lowest priority first, and none of a higher priority than p_priority. Not jobs that a claim has locked, nor those that wait for an earlier one of their key. Returns whether there were enough; otherwise none is cancelled.';
+
+COMMENT ON FUNCTION treadle.edit_job(p_id uuid, p_arguments jsonb, p_retry boolean, p_actor text, p_reason text, p_act uuid, p_stored uuid[]) IS 'Changes arguments of a job that does not run: those that p_arguments names get these values. With p_retry, a job that has failed or was cancelled then runs again. Writes a row of the audit, which names the arguments. The job keeps its key and its unique key. Returns what operate() calls the outcome:';
+
+COMMENT ON FUNCTION treadle.edited_partition(p_job treadle.jobs, p_arguments jsonb) IS 'The partition of a job when its arguments have these values. A partition that was given when it was enqueued stays.';
 
 COMMENT ON FUNCTION treadle.end_signal(p_id uuid, p_value jsonb) IS 'Completes a job that waits for a signal.';
 
@@ -621,7 +660,7 @@ COMMENT ON FUNCTION treadle.oldest_of_lanes(p_lanes treadle.lane_range[], p_due 
 
 COMMENT ON FUNCTION treadle.operate(p_action character varying, p_ids uuid[], p_actor text, p_reason text, p_priority integer, p_act uuid, p_continues boolean) IS 'Changes jobs for an operator: retry, cancel, delete, run_now or priority. Each change writes a row of the audit in the same transaction. Returns the outcome for each job, and the status that it had.';
 
-COMMENT ON FUNCTION treadle.operate_schedule(p_action character varying, p_name character varying, p_actor text, p_reason text) IS 'Changes a schedule for an operator: pause, resume, run (enqueue a job now, besides its times) or delete. Returns done; unchanged, if it is paused already, or not paused; missing; or declared: remove it from the code, or pause it. Runs with the rights of its owner: a schedule cannot be changed without an audit row.';
+COMMENT ON FUNCTION treadle.operate_schedule(p_action character varying, p_name character varying, p_actor text, p_reason text) IS 'Changes a schedule for an operator: pause, resume, run (enqueue a job now, besides its times) or delete. Returns done; unchanged, if it is paused already, or not paused, or its jobs are unique and there is one; missing; or declared: remove it from the code, or pause it. Runs with the rights of its owner: a schedule cannot be changed without an audit row.';
 
 COMMENT ON FUNCTION treadle.outcome_of(p_status character varying, p_flags smallint) IS 'The status of a job; skipped if it was cancelled because it was not needed.';
 
@@ -819,33 +858,6 @@ COMMENT ON FUNCTION treadle.wake_workers(p_due timestamp with time zone, p_now b
 COMMENT ON FUNCTION treadle.watch_member(p_id uuid, p_past uuid) IS 'Watches one of the jobs of a workflow that have not ended: marks it, so that whoever ends it comes back to the workflow.';
 
 COMMENT ON FUNCTION treadle.why_skipped(p_id uuid) IS 'Why none of the jobs of a workflow was needed: the reason of the last; null if one was, or if it has none.';
-
-CREATE TABLE treadle.audit (
-    id bigint NOT NULL,
-    act uuid,
-    begins boolean DEFAULT true NOT NULL,
-    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    actor text NOT NULL,
-    db_user text DEFAULT SESSION_USER NOT NULL,
-    action character varying(50) NOT NULL,
-    job_id uuid,
-    job_type character varying(50),
-    queue character varying(50),
-    reason text,
-    details jsonb DEFAULT '{}'::jsonb NOT NULL
-);
-
-COMMENT ON TABLE treadle.audit IS 'What operators changed, one row per job, written in the transaction of the change.';
-
-COMMENT ON COLUMN treadle.audit.act IS 'The act that this row belongs to: a change of several jobs has one for all of them, also if it is made in several transactions. Null: the row is an act of its own.';
-
-COMMENT ON COLUMN treadle.audit.begins IS 'Whether this is the first row of its act. The audit page lists those.';
-
-COMMENT ON COLUMN treadle.audit.actor IS 'Who made the change, according to the program that made it.';
-
-COMMENT ON COLUMN treadle.audit.db_user IS 'The database user of that program.';
-
-COMMENT ON COLUMN treadle.audit.details IS 'The state before the change, and the arguments of the change.';
 
 ALTER TABLE treadle.audit ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME treadle.audit_id_seq
@@ -1497,7 +1509,7 @@ CREATE TABLE treadle.occurrences (
 
 COMMENT ON TABLE treadle.occurrences IS 'The times of schedules, and the jobs that were enqueued for them.';
 
-COMMENT ON COLUMN treadle.occurrences.skipped IS 'Why no job was enqueued: missed or overlap.';
+COMMENT ON COLUMN treadle.occurrences.skipped IS 'Why no job was enqueued: missed, overlap or unique.';
 
 CREATE TABLE treadle.pruned (
     status character varying(20) NOT NULL,

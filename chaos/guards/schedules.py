@@ -32,6 +32,13 @@ MUTANTS = [
         test("queue/schedules", "test_whoever_comes_second_does_nothing_and_does_not_wait"),
     ),
     Mutant(
+        "a schedule whose jobs have further options is enqueued by itself",
+        f"{FUNCTIONS}/public/enqueue_occurrences.sql",
+        "              and known.options is null\n",
+        "",
+        test("queue/schedules", "test_the_jobs_of_a_schedule_may_be_unique_and_expire"),
+    ),
+    Mutant(
         "a time that was dealt with is not enqueued again",
         f"{FUNCTIONS}/parts/enqueue_schedule.sql",
         "              and known.scheduled_for = v_time\n",

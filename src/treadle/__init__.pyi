@@ -33,6 +33,7 @@ from treadle.words.errors import (
     JobCancelled as JobCancelled,
     JobFailed as JobFailed,
     JobInterrupted as JobInterrupted,
+    JobLocked as JobLocked,
     JobNotFound as JobNotFound,
     LeaseLost as LeaseLost,
     NotAllowed as NotAllowed,

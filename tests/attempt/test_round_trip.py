@@ -203,7 +203,7 @@ REFUSED = {
     "enum": (Level.LOW, "take.value.x: a value of type Level would come back as int"),
     "subclass": (Word("a"), "take.value.x: a value of type Word would come back as str"),
     "datetime": (datetime.now(UTC), "take.value.x: a value of type datetime would come back as str"),
-    "bytes": (b"\xff", "take.value.x: a value of type bytes is not JSON"),
+    "bytes": (b"\xff", "take.value.x: a value of type bytes that is no UTF-8 text"),
     "object": (object(), "take.value.x: a value of type object is not JSON"),
     "model": (Animal(name="a"), "take.value.x: a value of type Animal would come back as dict"),
     "Counter": (Counter("a"), "take.value.x: a value of type Counter would come back as dict"),
@@ -223,8 +223,20 @@ def test_a_value_without_an_annotation_is_refused_with_its_path(app: Treadle, na
         take.enqueue_many([{"value": 1}, {"value": {"x": value}}])
 
 
+def returning(annotation: Any, value: Any) -> Any:
+    def make() -> Any:
+        return value
+
+    make.__annotations__ = {"return": annotation}
+    return make
+
+
+# As results, without an annotation, they come back as their JSON.
+AS_JSON = {"set", "tuple", "key", "enum", "subclass", "datetime", "model", "Counter"}
+
+
 @pytest.mark.parametrize("name", REFUSED)
-def test_results_events_and_checkpoints_follow_the_same_rule(app: Treadle, name: str) -> None:
+def test_events_and_checkpoints_follow_the_same_rule_and_results_if_they_are_not_json(app: Treadle, name: str) -> None:
     value = REFUSED[name][0]
 
     @app.job(retry=Retries(0))
@@ -244,8 +256,74 @@ def test_results_events_and_checkpoints_follow_the_same_rule(app: Treadle, name:
         return {"x": value}
 
     handle = make.enqueue()
+    if name in AS_JSON:
+        run_jobs(app, handle)
+        return
     with pytest.raises(Exception, match=r"failed: InvalidPayload: result"):
         run_jobs(app, handle)
+
+
+def test_a_result_comes_back_as_its_json_where_no_annotation_says_more(app: Treadle) -> None:
+    moment = datetime(2024, 2, 29, tzinfo=UTC)
+    results: dict[str, tuple[Any, Any, Any]] = {
+        "tuple": (Any, (1, (2, "b")), [1, [2, "b"]]),
+        "sets": (dict, {"a": {1}, "b": [frozenset("c")]}, {"a": [1], "b": [["c"]]}),
+        "keys": (dict[str, Any], {"a": {1: "b", None: (1,)}}, {"a": {"1": "b", "None": [1]}}),
+        "texts": (list, [moment, UUID(int=7), Decimal("1.10")], ["2024-02-29T00:00:00Z", str(UUID(int=7)), "1.10"]),
+        "model": (Any, [Animal(name="a"), Level.LOW], [{"name": "a", "extra": None}, 1]),
+        "annotated": (list[int], (1, 2), [1, 2]),
+        "nested": (tuple[int, Any], (1, (2, 3)), (1, [2, 3])),
+    }
+
+    handles = [app.job(name=case)(returning(kind, value)).enqueue() for case, (kind, value, _) in results.items()]
+    for case, found in zip(results, run_jobs(app, *handles), strict=True):
+        assert same(found, results[case][2]), case
+
+
+@pytest.mark.parametrize("value", ["7", SecretStr(CANARY), {1: 1, "1": 2}, object(), (1, object())])
+def test_a_result_that_its_json_would_change_fails_the_job(app: Treadle, value: Any) -> None:
+    handle = app.job(retry=Retries(0))(returning(int if value == "7" else Any, value)).enqueue()
+    with pytest.raises(Exception, match=r"failed: InvalidPayload: result"):
+        run_jobs(app, handle)
+
+
+@dataclasses.dataclass
+class Area:
+    side: int
+    square: int = dataclasses.field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        self.square = self.side**2
+
+
+def test_a_field_that_a_dataclass_computes_is_computed_again(app: Treadle) -> None:
+    @app.job
+    def double(areas: list[Area]) -> Area:
+        assert areas[0].square == 4
+        return Area(areas[0].side * 2)
+
+    handle = double.enqueue([Area(2)])
+    assert handle.job().data == {"areas": [{"side": 2}]}
+    assert run_jobs(app, handle)[0] == Area(4)
+    changed = Area(2)
+    changed.square = 5
+    with pytest.raises(InvalidPayload, match=r"areas\[0\]\.square: a value of type int would come back with another"):
+        double.enqueue([changed])
+
+
+def test_what_a_typed_tuple_cannot_encode_is_named(app: Treadle) -> None:
+    @app.job
+    def take(pair: tuple[str, bytes], other: dict[str, tuple[Any, ...]] | None = None) -> None: ...
+
+    with pytest.raises(
+        InvalidPayload, match=r"^take\.pair\[1\]: a value of type bytes that is no UTF-8 text; send it as"
+    ):
+        take.enqueue(("a", b"\xff"))
+    with pytest.raises(
+        InvalidPayload, match=r"^take\.other: .* cannot be encoded by its annotation|^take: .* cannot be"
+    ):
+        take.enqueue(("a", b"b"), {"c": (object(),)})
+    take.enqueue(("a", b"b"), {"c": (1,)})
 
 
 TYPED: list[tuple[Any, Any]] = [

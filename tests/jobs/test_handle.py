@@ -120,7 +120,39 @@ def test_a_result_has_the_return_type_of_the_function(app: Treadle, queue: JobQu
         claim_and_complete(queue, f"made-{nth}", stored)
         assert handle.result() == result
         assert type(handle.result()) is type(result)
-        assert app.handle(handle.id).result() == stored
+        assert app.handle(handle.id).result() == result
+
+
+def test_a_handle_by_id_knows_what_the_function_returns(app: Treadle, queue: JobQueue) -> None:
+    @app.job(aliases=["former"])
+    def move(count: int) -> Point:
+        return Point(count, 2)
+
+    @app.job
+    def other() -> None: ...
+
+    handle = move.enqueue(1)
+    (job,) = queue.claim(["move"])
+    queue.complete(job, {"x": 1, "y": 2})
+    found = [each.result() for each in (handle, move.handle(handle.id), move.handle(str(handle.id)), app.handle(job))]
+    assert found == [Point(1, 2)] * 4
+    assert asyncio.run(app.handle(handle.id).aresult()) == Point(1, 2)
+
+    with pytest.raises(InvalidArgument, match=rf"job {handle.id} is a job of type move, not other: use app.handle"):
+        other.handle(handle.id).result()
+    unknown = queue.enqueue("unknown")
+    queue.complete(unknown, {"x": 1})
+    assert app.handle(unknown).result() == {"x": 1}
+
+
+def test_a_job_that_has_finished_is_not_cancelled(app: Treadle, queue: JobQueue) -> None:
+    @app.job
+    def work() -> None: ...
+
+    handle = work.enqueue()
+    assert [handle.cancel("no longer needed"), handle.cancel()] == [True, False]
+    assert asyncio.run(handle.acancel()) is False
+    assert handle.job().last_error == "no longer needed"
 
 
 def test_a_result_may_be_a_strict_model(app: Treadle, queue: JobQueue) -> None:
@@ -349,6 +381,19 @@ def test_results_are_polled_on_a_callers_async_connection(queue: JobQueue, url: 
             return await result
 
     assert asyncio.run(main()) == 7
+
+
+def test_an_application_is_closed_on_another_event_loop(app: Treadle) -> None:
+    """Its pool belongs to one that has ended."""
+
+    @app.job
+    def work() -> None: ...
+
+    async def enqueue() -> None:
+        await work.aenqueue()
+
+    asyncio.run(enqueue())
+    asyncio.run(app.aclose())
 
 
 def test_closing_an_application_closes_its_connections(empty_url: str, server_url: str) -> None:

@@ -226,6 +226,41 @@ def test_a_job_is_enqueued_on_request_although_the_last_one_runs(put: Put, conne
     assert len(scheduled(connection)) == 2
 
 
+def test_the_jobs_of_a_schedule_may_be_unique_and_expire(put: Put, connection: Connection[Any]) -> None:
+    unique = {"unique_keys": ["report"], "expires": "9 minutes", "headers": {"token": "t"}, "weight": 2}
+    put(options=unique)
+    assert enqueue(connection, TEN, following=ELEVEN) == [("hourly", 1, None)]
+    (row,) = connection.execute("select unique_key, expires_at - run_at, headers, weight, origin from jobs").fetchall()
+    assert row[:4] == ("report", timedelta(minutes=9), {"token": "t"}, 2)
+    assert row[4]["schedule"] == "hourly"
+
+    assert enqueue(connection, ELEVEN, expected=ELEVEN) == [("hourly", 0, None)]  # the first one is unfinished
+    connection.execute("select cancel_job(id) from jobs")
+    assert enqueue(connection, TWELVE, expected=TWELVE, following=None) == [("hourly", 1, None)]
+    rows = connection.execute("select skipped, job_id is null from occurrences order by scheduled_for").fetchall()
+    assert rows == [(None, False), ("unique", True), (None, False)]
+    ((before,),) = connection.execute("select origin ->> 'before' from jobs order by id desc limit 1").fetchall()
+    assert datetime.fromisoformat(before) == TEN  # the last time that had a job
+
+    ((details,),) = connection.execute("select details from audit").fetchall()
+    del unique["headers"]  # they may be secret
+    assert details["options"] == unique
+
+
+def test_a_debounced_schedule_is_due_later_and_a_throttled_one_has_fewer_jobs(
+    put: Put, connection: Connection[Any]
+) -> None:
+    put("later", options={"delay": 30, "unique_keys": ["a"], "unique_while": "pending", "on_conflict": ["replace"]})
+    put("fewer", options={"unique_keys": ["b"], "period": "1 hour"})
+    for name in ("later", "fewer"):
+        assert enqueue(connection, TEN, name=name) == [(name, 1, None)]
+        assert enqueue(connection, ELEVEN, expected=TWELVE, name=name) == [(name, 0, None)]
+    rows = connection.execute(
+        "select unique_key, run_at - created_at > interval '20 seconds' from jobs order by id"
+    ).fetchall()
+    assert rows == [("a", True), (None, False)]
+
+
 def test_changed_times_are_computed_anew_and_others_are_kept(put: Put, connection: Connection[Any]) -> None:
     put()
     connection.execute("""select put_schedule('hourly', p_options => '{"priority": 5}')""")
@@ -238,6 +273,9 @@ def test_wrong_options_are_refused(connection: Connection[Any]) -> None:
     for options, message in (
         ('{"colour": "red"}', "unknown options of a schedule: colour"),
         ('{"missed": "x"}', "missed"),
+        ('{"options": {"expire": "9m"}}', "unknown options of the jobs of a schedule: expire"),
+        ('{"options": {"expires": "-1 s"}}', "expires must not be negative"),
+        ('{"options": 7}', "options must be an object"),
     ):
         with pytest.raises(psycopg.Error, match=message):
             connection.execute("select put_schedule('s', 'report', '* * * * *', p_options => %s)", [options])

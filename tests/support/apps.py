@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from enum import Enum
 from typing import Any, NamedTuple, TypeVar
@@ -29,7 +29,7 @@ T = TypeVar("T")
 def use_database(app: Treadle, url: str, monkeypatch: pytest.MonkeyPatch) -> Backend:
     """Make an imported application and its functions use the test's database."""
     database = Database(url, "treadle")
-    backend = Backend(database, Watch(database), app.payload_limit, app.backend.middlewares)
+    backend = replace(app.backend, database=database, watch=Watch(database), pools=None)
     monkeypatch.setattr(app, "database", database)
     monkeypatch.setattr(app.workload, "database", database)
     monkeypatch.setattr(app, "queue", JobQueue(database))

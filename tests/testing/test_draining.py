@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import sys
 import threading
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -340,6 +341,24 @@ def test_a_timeout_interrupts_an_async_handler(app: Treadle, harness: Harness) -
         harness.drain()
     harness.travel("1m")
     assert harness.drain(raise_errors=False) == Drained(retried=1)
+
+
+def test_a_handler_that_ends_the_program_or_is_interrupted_fails_its_attempt(app: Treadle, harness: Harness) -> None:
+    @app.job
+    def leave() -> None:
+        sys.exit(3)
+
+    @app.job(timeout="20ms")
+    def hang(job: Job) -> None:
+        while True:
+            job.progress(1)
+
+    for function in (leave, hang):
+        function.enqueue()
+        assert harness.drain(raise_errors=False) == Drained(retried=1)
+    leave.enqueue()
+    with pytest.raises(SystemExit):
+        harness.drain()
 
 
 def test_on_an_event_loop_adrain_runs_async_and_sync_handlers(app: Treadle, harness: Harness) -> None:

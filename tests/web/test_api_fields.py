@@ -30,6 +30,7 @@ FIELDS = {
     "GroupJobs": "examined jobs next",
     "Health": "examined_at findings level",
     "JobChange": "id outcome status",
+    "JobCopy": "id",
     "JobDetails": (
         "attempts audit checkpoint claimed_at crashes created_at data earlier_events earlier_logs error "
         "events expires_at failed_attempts finished_at headers hidden id job_type key logs max_attempts "

@@ -33,6 +33,27 @@ def failed(queue: JobQueue, job_type: str = "films") -> uuid.UUID:
     return job_id
 
 
+def test_edit_and_copy_a_job(operator: Browser, queue: JobQueue, connection: Connection[Any]) -> None:
+    job = failed(queue)
+    given = {"arguments": '{"n": 2}', "retry": "on", "reason": "a typo"}
+    assert redirect(operator.post(f"/jobs/{job}/edit", given)) == (f"/jobs/{job}", {"done": "edit"})
+    assert (queue.get(job).status, queue.get(job).data) == (Status.PENDING, {"n": 2})
+    act = str(uuid.uuid4())
+    path, result = redirect(operator.post(f"/jobs/{job}/copy", {"arguments": '{"m": 3}', "act": act}))
+    copy = uuid.UUID(path.removeprefix("/jobs/"))
+    assert (result, queue.get(copy).data) == ({"done": "copy"}, {"n": 2, "m": 3})
+    assert operator.post(f"/jobs/{job}/copy", {"act": act}).status_code == 409, "the form was submitted twice"
+    wrong = operator.post(f"/jobs/{job}/edit", {"arguments": "[1]"})
+    assert wrong.status_code == 400
+    assert "The arguments must be a JSON object" in wrong.text
+    assert [entry[1:4] for entry in audit_entries(connection)] == [("edit", job, "a typo"), ("copy", job, None)]
+    page = operator.get(f"/jobs/{job}").text
+    assert "Then retry the job" not in page, "it has not finished"
+    assert f'action="/jobs/{job}/edit"' in page
+    queue.complete(queue.claim(["films"], 1)[0])
+    assert f'action="/jobs/{job}/edit"' not in operator.get(f"/jobs/{job}").text
+
+
 def test_retry_a_job(operator: Browser, queue: JobQueue, connection: Connection[Any]) -> None:
     job = failed(queue)
     assert redirect(operator.post(f"/jobs/{job}/retry", {"reason": "the disk is back"})) == (

@@ -1,7 +1,7 @@
 """Wrong options are refused where they are written, with the name that was probably meant. Without a database."""
 
 import pickle
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -90,6 +90,7 @@ def add(made: Treadle) -> Any:
         (worker, "concurency", "worker() has no option 'concurency'; did you mean concurrency?"),
         (worker, "queue", "worker() has no option 'queue'; did you mean queues?"),
         (schedule, "queu", "schedule() has no option 'queu'; did you mean queue?"),
+        (schedule, "timezon", 'did you mean timezone? Use schedule=Cron("0 9 * * mon", timezone="Europe/Oslo")'),
         (queue, "shema", "JobQueue() has no option 'shema'; did you mean schema?"),
         (enqueue, "priorty", "JobQueue.enqueue() has no option 'priorty'; did you mean priority?"),
         (enqueue_many, "priorty", "JobQueue.enqueue() has no option 'priorty'; did you mean priority?"),
@@ -116,10 +117,14 @@ def add(made: Treadle) -> Any:
         (using, "retention", '; use keep={"completed": "7d"} of Treadle()'),
         (job, "countdown", '; use delay="10m" of using()'),
         (job, "headers", "@app.job() has no option 'headers': it is an option of using()"),
-        (schedule, "expires", "schedule() has no option 'expires': it is an option of"),
+        (schedule, "delay", "schedule() has no option 'delay': it is an option of using()"),
         (using, "rate_limit", " of @app.job()"),
         # What is nothing
-        (schedule, "colour", "; the options are actor, key, priority, queue, reason, retry, schedule"),
+        (
+            schedule,
+            "colour",
+            "; the options are actor, expires, headers, key, priority, queue, reason, retry, schedule",
+        ),
     ],
 )
 def test_a_wrong_option_is_refused_with_the_name_that_was_meant(call: Any, option: str, message: str) -> None:
@@ -181,6 +186,15 @@ def test_the_names_of_other_queues_are_none_of_ours() -> None:
         (lambda: treadle(fairness="1h"), 'fairness must be Fairness(…), such as Fairness(aging="1h"), got'),
         (lambda: using(retry=5), "retry must be Retries(…), such as Retries(5), got 5; Retries(0) never retries"),
         (lambda: schedule(retry=Retries(5, backoff=Backoff())), "for one job, retry can only say how often"),
+        (lambda: schedule(priority="high"), "priority must be an integer from"),
+        (lambda: schedule(key=7), "key must be a string of 1 to 200 characters, got 7"),
+        (lambda: schedule(headers={"a": 1}), "headers must map names to strings"),
+        (lambda: schedule(unique="user"), "unique must be Once(…), Debounce(…) or Throttle(…)"),
+        (lambda: schedule(unique=Once("user")), "unique names 'user', which is not an argument of"),
+        (
+            lambda: schedule(expires=datetime(2030, 1, 1, tzinfo=UTC)),
+            'expires of a schedule must be a duration, such as "9m"',
+        ),
     ],
 )
 def test_a_value_is_checked_where_it_is_made(make: Any, message: str) -> None:

@@ -20,6 +20,29 @@ def apart() -> None:
     """Has a claimer of its own, which finds nothing."""
 
 
+def test_a_draining_worker_inside_a_program_runs_what_is_left(app: Treadle) -> None:
+    ran: list[int] = []
+
+    @app.job
+    async def work(number: int) -> None:
+        ran.append(number)
+        if number < 3:
+            await work.aenqueue(number + 1)
+
+    async def scene() -> None:
+        await work.aenqueue(1)
+        async with app.worker(drain=True):
+            pass
+        assert ran == [1, 2, 3]
+
+        await work.using(delay="1h").aenqueue(3)
+        worker = app.worker(drain=True)
+        async with worker:
+            await worker.drained()  # twice is harmless
+
+    asyncio.run(scene())
+
+
 def test_a_worker_is_not_drained_while_a_claimer_claims(app: Treadle, queue: JobQueue) -> None:
     """The first claimer found nothing and is woken for a job; the second finds nothing while that job is claimed."""
 

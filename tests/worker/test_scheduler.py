@@ -11,7 +11,19 @@ import pytest
 from psycopg import Connection
 
 from tests.support.workers import auntil, run, running_worker
-from treadle import Cron, Every, InvalidArgument, InvalidJob, InvalidPayload, Job, Stored, Treadle
+from treadle import (
+    Cron,
+    Every,
+    InvalidArgument,
+    InvalidJob,
+    InvalidPayload,
+    Job,
+    JobGroup,
+    Once,
+    Retries,
+    Stored,
+    Treadle,
+)
 from treadle.db.query import Query, Result
 from treadle.db.reconnecting import ReconnectingConnection
 from treadle.worker.scheduler import PAUSE_SECONDS, Scheduler
@@ -149,14 +161,60 @@ def test_bad_schedules_are_refused(app: Treadle) -> None:
     assert app.schedules() == []
 
 
-def test_a_worker_does_not_start_with_a_schedule_whose_arguments_are_wrong(app: Treadle) -> None:
-    @app.job(schedule=Cron("@hourly"))
-    async def report(kind: str) -> None: ...
+def test_the_arguments_of_a_schedule_are_checked_where_it_is_declared(app: Treadle) -> None:
+    def report(kind: str = "full", *, of: "Later | None" = None) -> None: ...  # type: ignore[name-defined]  # noqa: F821
+
+    def needs(kind: str) -> None: ...
+
+    group = JobGroup()
+    for jobs in (app, group):
+        with pytest.raises(InvalidPayload, match="needs: missing a required argument: 'kind'"):
+            jobs.job(schedule=Cron("@hourly"))(needs)
+        assert jobs.job_types == []
+    made = app.job(needs)
+    with pytest.raises(InvalidPayload, match=r"needs\.kind: Input should be a valid string"):
+        app.schedule("number", Cron("@hourly"), made, {"kind": 7})
+    with pytest.raises(InvalidArgument, match="must be a mapping"):
+        app.schedule("list", Cron("@hourly"), made, ["kind"])  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument, match="a schedule needs a job function"):
+        app.schedule("function", Cron("@hourly"), needs)  # type: ignore[arg-type]
+    assert app.schedules.declared() == []
+
+    # What its annotations name is defined later, or never: then the worker does not start.
+    app.job(schedule=Cron("@hourly"))(report)
 
     async def body(worker: Worker) -> None: ...
 
-    with pytest.raises(InvalidPayload, match="kind"):
+    with pytest.raises(InvalidJob, match="the annotations of report cannot be read: name 'Later' is not defined"):
         run(app, body)
+
+
+def test_the_jobs_of_a_schedule_have_its_options_or_those_of_the_function(
+    app: Treadle, connection: Connection[Any]
+) -> None:
+    @app.job(schedule=Cron("@daily"), expires="9m", unique=Once(), weight=3, queue="slow", retry=Retries(0))
+    async def beat(size: int = 1) -> None: ...
+
+    others = {"size": 3}
+    app.schedule("nightly", Cron("@daily"), beat, others, expires=None, unique=Once("size"), headers={"by": "me"})
+    app.schedules.add("plain", Cron("@daily"), beat, {"size": 2}, expires=None, unique=None, weight=None)
+
+    async def body(worker: Worker) -> None: ...
+
+    connection.execute("select treadle.pause('beat')")
+    run(app, body)
+    found = [app.schedules.run_now(name) for name in ("beat", "nightly", "nightly", "plain")]
+    assert found == [True, True, False, True]
+    rows = connection.execute(
+        """select origin ->> 'schedule', expires_at - run_at, unique_key is not null, weight, headers, queue,
+            max_attempts
+        from jobs order by id"""
+    ).fetchall()
+    assert rows == [
+        ("beat", timedelta(minutes=9), True, 3, None, "slow", 1),
+        ("nightly", None, True, 3, {"by": "me"}, "slow", 1),
+        ("plain", None, False, None, None, "slow", 1),
+    ]
 
 
 @pytest.mark.parametrize(("every", "expression"), [("90s", "every 90s"), ("2w", "every 1209600s"), (1.5, "every 1.5s")])

@@ -11,15 +11,16 @@ from treadle.app.workers import Workers
 from treadle.attempt.attempt import running_job_id
 from treadle.db.database import Database, Source
 from treadle.db.queries.jobs import AnyJob, job_id
+from treadle.jobs.arguments import Arguments
 from treadle.jobs.backend import Backend
 from treadle.jobs.declared_limits import DeclaredLimits
 from treadle.jobs.function import Call
-from treadle.jobs.group import AnyFunction, DeclaredSchedule, JobGroup
+from treadle.jobs.group import JobGroup
 from treadle.jobs.handle import Handle
 from treadle.jobs.keep import checked_keep
 from treadle.jobs.listeners import Kind, Listeners
 from treadle.jobs.middleware import EnqueueMiddleware, Middleware
-from treadle.jobs.schedules import Schedules
+from treadle.jobs.schedules import AnyFunction, DeclaredSchedule, Schedules
 from treadle.jobs.workflows import Batch, WorkflowHandle
 from treadle.jobs.workflows.batches import aopen_batch, open_batch
 from treadle.jobs.workload import Workload
@@ -99,7 +100,7 @@ class Treadle(JobGroup):
         calls = self.database if connection is None else Database(connection, schema)
         self.queue = JobQueue(calls, payload_limit=payload_limit)
         self.watch = Watch(self.database)
-        self.backend = Backend(calls, self.watch, payload_limit, pools=self.database)
+        self.backend = Backend(calls, self.watch, payload_limit, pools=self.database, arguments_of=self._arguments_of)
         self.listeners = Listeners()
         self.storage = Storage(calls, check_store(store))
         self.schedules = Schedules(calls)
@@ -142,7 +143,8 @@ class Treadle(JobGroup):
         self.declared_limits.limit_queue(text_within(queue, 50, "queue"), limits)
 
     def handle(self, job: AnyJob) -> Handle[Any]:
-        """Return a handle of the job with this id."""
+        """Return a handle of the job with this id. Its result has the type that the function of the job returns, if the
+        application has it; `ship.handle(id)` says so to type checkers, too."""
         return Handle(self.backend, job_id(job))
 
     def workflow(self, job: AnyJob) -> WorkflowHandle:
@@ -264,6 +266,10 @@ class Treadle(JobGroup):
             queue = "" if name.startswith("_") or not hasattr(JobQueue, name) else f"; use app.queue.{name}()"
             raise AttributeError(f"Treadle() has no attribute {name!r}{queue}", name=name, obj=self)
 
+    def _arguments_of(self, job_type: str) -> Arguments | None:
+        function = self._functions.get(job_type)
+        return None if function is None else function.arguments
+
     def _add(self, function: AnyFunction) -> None:
         self._check_names(function)
         self.declared_limits.add(function.limits, (function.name, *function.aliases))
@@ -272,7 +278,8 @@ class Treadle(JobGroup):
         function.backend = self.backend
 
     def _declare(self, schedule: DeclaredSchedule) -> None:
-        self.schedules.declare(*schedule)
+        super()._declare(schedule)
+        self.schedules.declare(schedule)
 
 
 def _version(given: str | None) -> str | None:

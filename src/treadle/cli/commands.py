@@ -35,6 +35,8 @@ COMMANDS = {
     "delete": "Delete jobs with their events and logs.",
     "run-now": "Make scheduled jobs due now.",
     "priority": "Change the priority of jobs that have not finished.",
+    "edit": "Change arguments of a job before it runs, or is retried.",
+    "copy": "Enqueue a new job like another one.",
     "signal": "Send a signal to a workflow that waits for it.",
     "pause": "Stop starting jobs of a type, in a queue, or at all.",
     "resume": "Resume jobs that were paused.",

@@ -158,7 +158,9 @@ def resume(name: str, **by: Any) -> None:
 @_change_options
 def run(name: str, **by: Any) -> None:
     """Enqueue a job of a schedule now, besides those of its times."""
-    _operate(name, "run_now", by, "Enqueued a job of", "")
+    _operate(
+        name, "run_now", by, "Enqueued a job of", "No job was added, because its jobs are unique and there is one:"
+    )
 
 
 @schedules.command()

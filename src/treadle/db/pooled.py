@@ -110,7 +110,8 @@ class Pooled(Driver):
     async def aclose(self) -> None:
         if self._apool is not None:
             pool, self._apool = self._apool, None  # not used again, even if closing it is interrupted
-            await pool.close()
+            if self._loop is asyncio.get_running_loop():  # else it has ended, with what it ran
+                await pool.close()
         self.close()
 
     @contextmanager

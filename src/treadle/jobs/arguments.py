@@ -72,20 +72,25 @@ class Arguments:
                     f"it gets the result of another job, which is {_shown(returned)}",
                     f"it takes {_shown(self._takes(name))}",
                 )
+        return self.encode_some({name: value for name, value in given.items() if name not in later}, limit), later
+
+    def encode_some(self, given: Mapping[str, Any], limit: int) -> Encoded:
+        """The part of a payload that has these arguments."""
         texts = []
         for name, value in given.items():
-            if name not in later:
-                adapter = self._adapted(self._takes(name))
-                try:
-                    checked = adapter.validate_python(value)
-                except ValidationError as error:
-                    path, problem = first_problem(error)
-                    raise InvalidPayload(f"{self._name}.{name}{path}", problem, f"it takes {self._caller}") from None
-                text = Encoder(adapter, validated=True).encode(checked, limit, f"{self._name}.{name}")
-                texts.append(f"{to_json(name).decode()}:{text}")
+            if self._names is not None and name not in self._names:
+                raise InvalidPayload(f"{self._name}.{name}", "there is no such argument", f"it takes {self._caller}")
+            adapter = self._adapted(self._takes(name))
+            try:
+                checked = adapter.validate_python(value)
+            except ValidationError as error:
+                path, problem = first_problem(error)
+                raise InvalidPayload(f"{self._name}.{name}{path}", problem, f"it takes {self._caller}") from None
+            text = Encoder(adapter, validated=True).encode(checked, limit, f"{self._name}.{name}")
+            texts.append(f"{to_json(name).decode()}:{text}")
         text = "{" + ",".join(texts) + "}"
         check_size(len(text.encode()), limit, self._name)
-        return Encoded(text), later
+        return Encoded(text)
 
     def _by_name(self, positional: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
         try:
@@ -192,7 +197,7 @@ class Arguments:
 
     @cached_property
     def result_encoder(self) -> Encoder:
-        return Encoder(self.result)
+        return Encoder(self.result, as_json=True)
 
     @cached_property
     def _encoder(self) -> Encoder:
@@ -255,11 +260,14 @@ class Arguments:
         try:
             # By an alias: a TypedDict or a model cannot be given a configuration from outside otherwise.
             alias: Any = TypeAliasType("shape", shape)
-            return TypeAdapter(alias, config=_EXACT)
+            adapter = TypeAdapter(alias, config=_EXACT)
         except PydanticUserError as error:
             raise InvalidJob(
                 f"{self._name} has an annotation that cannot be a payload: {error.message.splitlines()[0]}"
             ) from None
+        if not adapter.pydantic_complete:
+            raise InvalidJob(f"the annotations of {self._name} cannot be read: they name a type that is not defined")
+        return adapter
 
 
 # Aliased, because type checkers require the fields of a TypedDict to be literal.

@@ -1,8 +1,10 @@
 """What job functions and handles need from their application."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from treadle.db.database import Database
+from treadle.jobs.arguments import Arguments
 from treadle.jobs.middleware import Middlewares
 from treadle.watching.watch import Watch
 
@@ -18,6 +20,8 @@ class Backend:
     middlewares: Middlewares = field(default_factory=Middlewares)
     pools: Database | None = None
     """Our own connections, if `database` is a connection of the caller."""
+    arguments_of: Callable[[str], Arguments | None] = lambda _: None
+    """What the jobs of this type take and return, if the application has their function."""
 
     @property
     def own(self) -> Database:

@@ -23,12 +23,14 @@ class DeclaredLimits:
     def add(
         self, limits: Sequence[LimitDeclaration], job_types: Iterable[str] = (), queues: Iterable[str] = ()
     ) -> None:
-        for limit in limits:
-            known = self._limits.setdefault(limit.name, limit)
+        for limit in limits:  # all of them first, so that nothing of a function that is refused remains
+            known = self._limits.get(limit.name, limit)
             if known != limit:
                 raise InvalidArgument(
                     f"the limit {limit.name!r} is declared twice, with different values: {known} and {limit}"
                 )
+        for limit in limits:
+            self._limits[limit.name] = limit
             targets = self._targets.setdefault(limit.name, LimitTargets(set(), set()))
             targets.job_types.update(job_types)
             targets.queues.update(queues)

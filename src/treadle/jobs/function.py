@@ -17,6 +17,7 @@ from treadle.db.database import Database, Source
 from treadle.db.queries import enqueueing
 from treadle.db.queries import stored as stored_queries
 from treadle.db.queries.enqueueing import EnqueueOptions
+from treadle.db.queries.jobs import AnyJob, job_id
 from treadle.db.queries.workflows import step_options
 from treadle.db.query import Query
 from treadle.jobs.arguments import Arguments
@@ -40,6 +41,10 @@ P = ParamSpec("P")  # the parameters of enqueue(): those of the function, withou
 R = TypeVar("R")  # the result of the job
 Q = ParamSpec("Q")  # the parameters of the function itself
 C = TypeVar("C")  # what a call returns: for an async function, a coroutine
+
+
+# The size of a jsonb value.
+_MOST_BYTES = 2**28 - 1
 
 
 class UsingOptions(EnqueueOptions, total=False):
@@ -80,13 +85,13 @@ class Enqueuer(Generic[P, R]):
         with self._call_of() as call:
             queries, database = self._one(args, kwargs, call.headers)
             enqueued = _noted(self._run(queries, database), call)
-        return self._function.handle(*enqueued[-1])
+        return self._function.handle_of(enqueued[-1])
 
     async def aenqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         with self._call_of() as call:
             queries, database = self._one(args, kwargs, call.headers)
             enqueued = _noted(await self._arun(queries, database), call)
-        return self._function.handle(*enqueued[-1])
+        return self._function.handle_of(enqueued[-1])
 
     def enqueue_many(
         self, calls: Iterable[Mapping[str, Any]], *, keys: Iterable[str | None] | None = None
@@ -95,7 +100,7 @@ class Enqueuer(Generic[P, R]):
         with self._call_of() as call:
             queries, database = self._many(calls, keys, call.headers)
             enqueued = _noted(self._run(queries, database), call)
-        return [self._function.handle(*each) for each in enqueued]
+        return [self._function.handle_of(each) for each in enqueued]
 
     async def aenqueue_many(
         self, calls: Iterable[Mapping[str, Any]], *, keys: Iterable[str | None] | None = None
@@ -103,7 +108,7 @@ class Enqueuer(Generic[P, R]):
         with self._call_of() as call:
             queries, database = self._many(calls, keys, call.headers)
             enqueued = _noted(await self._arun(queries, database), call)
-        return [self._function.handle(*each) for each in enqueued]
+        return [self._function.handle_of(each) for each in enqueued]
 
     def call(self, /, *args: Any, **kwargs: Any) -> "Call[R]":
         """The call as a value, for chain(), group() and Workflow.add(). In a chain, the first argument may be left out.
@@ -374,6 +379,11 @@ class JobFunction(Enqueuer[P, R], Generic[P, R, Q, C]):
     def backend(self, backend: Backend) -> None:
         self._backend = backend
 
+    @property
+    def payload_limit(self) -> int:
+        """Of its application. Before it has one, the limit of PostgreSQL."""
+        return _MOST_BYTES if self._backend is None else self._backend.payload_limit
+
     def __call__(self, /, *args: Q.args, **kwargs: Q.kwargs) -> C:
         result: C = self.function(*args, **kwargs)
         return result
@@ -383,9 +393,21 @@ class JobFunction(Enqueuer[P, R], Generic[P, R, Q, C]):
             return self
         raise InvalidJob(f"{self.name} is a method: a job must be a function, so that any process can call it")
 
-    def handle(self, job_id: UUID, is_new: bool = False, is_changed: bool = False) -> Handle[R]:
-        """Return a handle of a job of this type."""
-        return Handle(self.backend, job_id, self.arguments.result, is_new, is_changed, self.arguments.returns)
+    def handle(self, job: AnyJob) -> Handle[R]:
+        """Return a handle of a job of this function, by its id. Its result has the type that the function returns."""
+        return self.handle_of(Enqueued(job_id(job), is_new=False))
+
+    def handle_of(self, enqueued: Enqueued) -> Handle[R]:
+        """Return a handle of a job that was just enqueued."""
+        return Handle(
+            self.backend,
+            enqueued.id,
+            self.arguments.result,
+            enqueued.is_new,
+            enqueued.is_changed,
+            self.arguments.returns,
+            (self.name, *self.aliases),
+        )
 
     def encode_result(self, result: Any) -> str | None:
         """Encode what the handler returned as JSON."""

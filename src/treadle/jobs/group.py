@@ -1,12 +1,12 @@
 """Job functions that are declared without an application: `@jobs.job` first, `app.include(jobs)` later."""
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
 from treadle.attempt.job import Job
 from treadle.jobs.function import JobFunction
 from treadle.jobs.job_options import JobOptions, Timeout, job_options
-from treadle.jobs.schedules import ScheduleOptions, check_schedule
+from treadle.jobs.schedules import AnyFunction, DeclaredSchedule, ScheduleOptions, check_schedule
 from treadle.words.duration import Duration
 from treadle.words.errors import InvalidJob, UnknownJobType
 from treadle.words.limits import AnyLimit, Per, declared_limits, fair_settings
@@ -21,15 +21,6 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
-AnyFunction = JobFunction[..., Any, ..., Any]
-
-
-class DeclaredSchedule(NamedTuple):
-    name: str
-    schedule: Times
-    function: AnyFunction
-    arguments: Mapping[str, Any] | None
-    options: ScheduleOptions
 
 
 class _Decorator(Protocol):
@@ -65,7 +56,7 @@ class JobGroup:
 
     def __init__(self) -> None:
         self._functions: dict[str, AnyFunction] = {}
-        self._schedules: list[DeclaredSchedule] = []
+        self._schedules: dict[str, DeclaredSchedule] = {}
         self._app: JobGroup | None = None
 
     @overload
@@ -128,9 +119,14 @@ class JobGroup:
         options = job_options(**given)
 
         def register(function: Callable[..., Any]) -> AnyFunction:
-            made = self._register(function, options)
-            if options.schedule is not None:
-                self._declare(DeclaredSchedule(made.name, options.schedule, made, None, {}))
+            made = _made(function, options)
+            if options.schedule is None:
+                self._add(made)
+                return made
+            schedule = DeclaredSchedule(made.name, options.schedule, made, None, {})
+            self._check_schedule(schedule)  # first, so that a function that is refused is not registered
+            self._add(made)
+            self._declare(schedule)
             return made
 
         return register(function) if function else register
@@ -148,7 +144,6 @@ class JobGroup:
         Workers of this code enqueue the function with these arguments at these times. The options are those of
         ScheduleOptions.
         """
-        check_schedule(schedule, options)
         self._declare(DeclaredSchedule(name, schedule, function, arguments, options))
 
     def function(self, job_type: str) -> AnyFunction:
@@ -164,28 +159,6 @@ class JobGroup:
         """The names and aliases of all job functions."""
         return sorted(self._functions)
 
-    def _register(self, function: Callable[..., Any], options: JobOptions) -> AnyFunction:
-        if isinstance(function, JobFunction):
-            raise InvalidJob(f"{function.name} is already a job function")
-        if not callable(function) or not hasattr(function, "__name__"):
-            raise InvalidJob(f"a job must be a function, got {function!r}")
-        name = text_within(function.__name__ if options.name is None else options.name, 50, "job type")
-        for alias in options.aliases:
-            text_within(alias, 50, "alias")
-        made: AnyFunction = JobFunction(
-            function,
-            name,
-            options.aliases,
-            options.policy,
-            options.defaults,
-            declared_limits(options.limits, name),
-            [] if options.fair_by is None else fair_settings(options.fair_by, name, options.aliases),
-            options.parts,
-            options.wait,
-        )
-        self._add(made)
-        return made
-
     def _check_names(self, function: AnyFunction) -> None:
         for name in (function.name, *function.aliases):
             if name in self._functions:
@@ -197,10 +170,18 @@ class JobGroup:
             self._app._add(function)
         self._functions.update(dict.fromkeys((function.name, *function.aliases), function))
 
+    def _check_schedule(self, schedule: DeclaredSchedule) -> None:
+        if self._app is not None:
+            self._app._check_schedule(schedule)
+        if schedule.name in self._schedules:
+            raise InvalidJob(f"there are two schedules called {schedule.name!r}; give one of them another name")
+        check_schedule(schedule)
+
     def _declare(self, schedule: DeclaredSchedule) -> None:
+        self._check_schedule(schedule)
         if self._app is not None:
             self._app._declare(schedule)
-        self._schedules.append(schedule)
+        self._schedules[schedule.name] = schedule
 
     def _join(self, app: "JobGroup") -> None:
         """Give the application what is declared here, and from now on what is declared later."""
@@ -214,8 +195,31 @@ class JobGroup:
         functions = list(dict.fromkeys(self._functions.values()))
         for function in functions:
             app._check_names(function)
+        for schedule in self._schedules.values():
+            app._check_schedule(schedule)
         for function in functions:
             app._add(function)
-        for schedule in self._schedules:
+        for schedule in self._schedules.values():
             app._declare(schedule)
         self._app = app
+
+
+def _made(function: Callable[..., Any], options: JobOptions) -> AnyFunction:
+    if isinstance(function, JobFunction):
+        raise InvalidJob(f"{function.name} is already a job function")
+    if not callable(function) or not hasattr(function, "__name__"):
+        raise InvalidJob(f"a job must be a function, got {function!r}")
+    name = text_within(function.__name__ if options.name is None else options.name, 50, "job type")
+    for alias in options.aliases:
+        text_within(alias, 50, "alias")
+    return JobFunction(
+        function,
+        name,
+        options.aliases,
+        options.policy,
+        options.defaults,
+        declared_limits(options.limits, name),
+        [] if options.fair_by is None else fair_settings(options.fair_by, name, options.aliases),
+        options.parts,
+        options.wait,
+    )

@@ -3,6 +3,7 @@
 import asyncio
 import importlib
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from uuid import UUID
 
@@ -12,15 +13,18 @@ from pydantic_core import to_json
 from treadle.attempt.round_trip import explained
 from treadle.db.queries import jobs as job_queries
 from treadle.db.queries import logs as log_queries
+from treadle.db.queries import operations as operation_queries
 from treadle.db.queries import worker as worker_queries
+from treadle.jobs import edits
 from treadle.jobs.backend import Backend
 from treadle.jobs.outputs import Output
 from treadle.watching.streams import Stream
 from treadle.watching.updates import job_events
 from treadle.why.explain import awhy, why
 from treadle.why.reason import Reason
+from treadle.words.changes import Action
 from treadle.words.duration import Duration, duration
-from treadle.words.errors import JobCancelled, JobFailed, UndecodableJob
+from treadle.words.errors import InvalidArgument, JobCancelled, JobFailed, UndecodableJob
 from treadle.words.job import JobError, JobRow
 from treadle.words.record import LogLine, RecordedEvent
 from treadle.words.snapshot import Progress
@@ -48,8 +52,13 @@ class Handle(Generic[Result]):
         is_new: bool = False,
         is_changed: bool = False,
         returns: Any = Any,
+        job_types: Sequence[str] = (),
     ) -> None:
+        """`result` is the type of the result of its job, which is of one of these types; by default, what the job
+        turns out to be."""
+        self._backend = backend
         self._database = backend.database
+        self._job_types = job_types
         self._watch = backend.watch
         self._result = result
         self._returns = returns
@@ -131,12 +140,61 @@ class Handle(Generic[Result]):
     async def aretry(self) -> None:
         await self._database.arun(job_queries.retry(self.id))
 
-    def cancel(self, reason: str | None = None) -> None:
-        """Cancel the job. If it is running, its handler is stopped. Of a workflow, all jobs are cancelled."""
-        self._database.run(job_queries.cancel(self.id, reason))
+    def cancel(self, reason: str | None = None) -> bool:
+        """Cancel the job. If it is running, its handler is stopped. Of a workflow, all jobs are cancelled.
 
-    async def acancel(self, reason: str | None = None) -> None:
-        await self._database.arun(job_queries.cancel(self.id, reason))
+        Returns False if it has finished already.
+        """
+        return self._database.run(job_queries.cancel(self.id, reason))
+
+    async def acancel(self, reason: str | None = None) -> bool:
+        return await self._database.arun(job_queries.cancel(self.id, reason))
+
+    def run_now(self) -> bool:
+        """Make the job due now, if it was enqueued for later or waits for its next attempt. Returns False otherwise."""
+        return self._database.run(operation_queries.change_job(Action.RUN_NOW, self.id))
+
+    async def arun_now(self) -> bool:
+        return await self._database.arun(operation_queries.change_job(Action.RUN_NOW, self.id))
+
+    def set_priority(self, priority: int) -> bool:
+        """Change the priority. That of a running job applies to its next attempt. Returns False if it has finished, or
+        has this priority."""
+        return self._database.run(operation_queries.change_job(Action.PRIORITY, self.id, priority))
+
+    async def aset_priority(self, priority: int) -> bool:
+        return await self._database.arun(operation_queries.change_job(Action.PRIORITY, self.id, priority))
+
+    def delete(self) -> bool:
+        """Delete the job with its events and logs. Returns False if a worker has claimed it: cancel it first."""
+        return self._database.run(operation_queries.change_job(Action.DELETE, self.id))
+
+    async def adelete(self) -> bool:
+        return await self._database.arun(operation_queries.change_job(Action.DELETE, self.id))
+
+    def edit(self, /, **arguments: Any) -> bool:
+        """Change these arguments, before the job runs, or before you retry it: `handle.edit(user=8)`.
+
+        They are checked as by enqueue(). Returns False if a worker has claimed the job, or if it has completed: copy()
+        it then; or if nothing would change.
+        """
+        edited: bool = self._database.run_together(edits.edit(self._backend, self._checked(self.job()), arguments))[-1]
+        return edited
+
+    async def aedit(self, /, **arguments: Any) -> bool:
+        row = self._checked(await self.ajob())
+        edited: bool = (await self._database.arun_together(edits.edit(self._backend, row, arguments)))[-1]
+        return edited
+
+    def copy(self, /, **arguments: Any) -> "Handle[Result]":
+        """Enqueue a new job like this one, with its arguments except for these, and return its handle. It is not
+        unique, no part of a workflow, and waits for no other job."""
+        queries = edits.copy(self._backend, self._checked(self.job()), arguments)
+        return self._copy(self._database.run_together(queries)[-1])
+
+    async def acopy(self, /, **arguments: Any) -> "Handle[Result]":
+        queries = edits.copy(self._backend, self._checked(await self.ajob()), arguments)
+        return self._copy((await self._database.arun_together(queries))[-1])
 
     def result(self, timeout: Duration | None = None) -> Result:
         """Wait until the job has finished, and return what its handler returned.
@@ -174,6 +232,9 @@ class Handle(Generic[Result]):
             finally:
                 self._watch.forget(self.id, woken)
 
+    def _copy(self, job_id: UUID) -> "Handle[Result]":
+        return Handle(self._backend, job_id, self._result, True, False, self._returns, self._job_types)
+
     def _viewer(self) -> "Viewer":
         # Imported on first use: most programs draw nothing, and rich is slow to import.
         module = importlib.import_module("treadle.watching.viewer")
@@ -185,14 +246,24 @@ class Handle(Generic[Result]):
             raise JobFailed(self.id, row.last_error)
         if row.status == Status.CANCELLED:
             raise JobCancelled(self.id, row.last_error)
-        if self._result is None:
+        known = self._backend.arguments_of(self._checked(row).job_type)
+        adapter = self._result or (None if known is None else known.result)
+        if adapter is None:
             return cast(Result, row.result)
         try:
-            return cast(Result, self._result.validate_json(to_json(row.result)))
+            return cast(Result, adapter.validate_json(to_json(row.result)))
         except ValidationError as error:
             raise UndecodableJob(
                 f"the result of job {self.id} is not what {row.job_type} returns: {explained(error)}"
             ) from None
+
+    def _checked(self, row: JobRow) -> JobRow:
+        """The row, if it is that of a job of this function."""
+        if self._job_types and row.job_type not in self._job_types:
+            raise InvalidArgument(
+                f"job {self.id} is a job of type {row.job_type}, not {self._job_types[0]}: use app.handle(…)"
+            )
+        return row
 
     def _wait_seconds(self, end: float | None) -> float | None:
         """How long to wait before the next query: on a caller's connection there are no notifications."""

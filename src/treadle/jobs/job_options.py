@@ -75,11 +75,6 @@ def job_options(  # noqa: PLR0913 - its options
         raise InvalidArgument("memory_limit needs process=True: only a child process can be killed for exceeding it")
     if schedule is not None:
         check_times(schedule)
-        if expires is not None or unique is not None:
-            raise InvalidArgument(
-                f"{'expires' if unique is None else 'unique'} cannot be used with schedule: each of its times has its "
-                'own job; with Cron(…, overlap="skip") none is added while the last one is unfinished'
-            )
     soft, hard = _limits_of(timeout)
     policy = Policy(
         retry=retries,

@@ -1,22 +1,25 @@
 """The schedules of an application: those that its code declares, and those that are added at run time."""
 
 from collections.abc import Mapping
-from typing import Any, TypedDict, Unpack
+from contextlib import suppress
+from typing import Any, NamedTuple, TypedDict, Unpack, cast
 
 from treadle.db.database import Database
 from treadle.db.queries import schedules as schedule_queries
-from treadle.db.queries.enqueueing import check_options
+from treadle.db.queries.enqueueing import EnqueueOptions, check_options, scheduled
 from treadle.db.query import Query
 from treadle.jobs.function import JobFunction
 from treadle.why.explain import awhy_schedule, why_schedule
 from treadle.why.reason import Reason
+from treadle.words.duration import Duration
 from treadle.words.errors import InvalidArgument, InvalidJob
 from treadle.words.naming import text_within
 from treadle.words.options import Options
-from treadle.words.retries import Retries, check_retry_of_job
+from treadle.words.retries import Retries
 from treadle.words.schedule import Declaration, ScheduleRow
 from treadle.words.stored import Noted
 from treadle.words.times import Times, check_times
+from treadle.words.unique import Unique
 
 AnyFunction = JobFunction[..., Any, ..., Any]
 
@@ -30,6 +33,24 @@ class ScheduleOptions(TypedDict, total=False):
     """How often a job is retried."""
     key: str
     """Jobs with the same key run one at a time, in the order in which they were enqueued."""
+    expires: Duration | None
+    """A job that no worker has claimed this long after it was due is cancelled."""
+    unique: Unique | None
+    """While there is such a job, the schedule adds none: Once(), Debounce("30s") or Throttle(1, "5m")."""
+    weight: int | None
+    """How much of each of its limits a job uses."""
+    headers: Mapping[str, str] | None
+    """Named strings that are stored with each job, for middleware."""
+
+
+class DeclaredSchedule(NamedTuple):
+    """A schedule as the code has it."""
+
+    name: str
+    schedule: Times
+    function: AnyFunction
+    arguments: Mapping[str, Any] | None
+    options: ScheduleOptions
 
 
 _OPTIONS = Options("schedule()", ("schedule", "actor", "reason", *ScheduleOptions.__annotations__))
@@ -41,7 +62,7 @@ class Schedules:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._declared: dict[str, tuple[AnyFunction, Mapping[str, Any], Times, ScheduleOptions]] = {}
+        self._declared: list[DeclaredSchedule] = []
 
     def __call__(self) -> list[ScheduleRow]:
         return self._database.read(schedule_queries.find_schedules())
@@ -61,7 +82,8 @@ class Schedules:
         **options: Unpack[ScheduleOptions],
     ) -> None:
         """Add a schedule at run time. The arguments are checked like those of a call."""
-        self._database.run(_added(declare(name, schedule, function, arguments or {}, options), actor, reason))
+        added = DeclaredSchedule(name, schedule, function, arguments, options)
+        self._database.run(_added(declaration_of(added), actor, reason))
 
     async def aadd(
         self,
@@ -74,7 +96,8 @@ class Schedules:
         reason: str | None = None,
         **options: Unpack[ScheduleOptions],
     ) -> None:
-        await self._database.arun(_added(declare(name, schedule, function, arguments or {}, options), actor, reason))
+        added = DeclaredSchedule(name, schedule, function, arguments, options)
+        await self._database.arun(_added(declaration_of(added), actor, reason))
 
     def change(self, name: str, schedule: Times, *, actor: str | None = None, reason: str | None = None) -> None:
         """Change the times of a schedule that was added at run time, such as to `Cron("0 4 * * *")`. It keeps what is
@@ -98,12 +121,13 @@ class Schedules:
     async def aresume(self, name: str, *, actor: str | None = None, reason: str | None = None) -> bool:
         return await self._database.arun(schedule_queries.operate("resume", name, actor, reason))
 
-    def run_now(self, name: str, *, actor: str | None = None, reason: str | None = None) -> None:
-        """Enqueue a job now, in addition to those of its times."""
-        self._database.run(schedule_queries.operate("run", name, actor, reason))
+    def run_now(self, name: str, *, actor: str | None = None, reason: str | None = None) -> bool:
+        """Enqueue a job now, in addition to those of its times. Returns False if none was added because its jobs are
+        unique, and there is one."""
+        return self._database.run(schedule_queries.operate("run", name, actor, reason))
 
-    async def arun_now(self, name: str, *, actor: str | None = None, reason: str | None = None) -> None:
-        await self._database.arun(schedule_queries.operate("run", name, actor, reason))
+    async def arun_now(self, name: str, *, actor: str | None = None, reason: str | None = None) -> bool:
+        return await self._database.arun(schedule_queries.operate("run", name, actor, reason))
 
     def delete(self, name: str, *, actor: str | None = None, reason: str | None = None) -> None:
         """Delete a schedule that was added at run time, or that no worker declares any longer."""
@@ -121,25 +145,12 @@ class Schedules:
 
     # What code declares
 
-    def declare(
-        self,
-        name: str,
-        schedule: Times,
-        function: AnyFunction,
-        arguments: Mapping[str, Any] | None,
-        options: ScheduleOptions,
-    ) -> None:
-        """Remember a declaration. Its arguments are checked by declared(), when all that they name is defined."""
-        if name in self._declared:
-            raise InvalidJob(f"there are two schedules called {name!r}; give one of them another name")
-        self._declared[schedule_queries.schedule_name(name)] = (function, arguments or {}, schedule, options)
+    def declare(self, schedule: DeclaredSchedule) -> None:
+        self._declared.append(schedule)
 
     def declared(self) -> list[Declaration]:
         """What the code declares, checked."""
-        return [
-            declare(name, schedule, function, arguments, options)
-            for name, (function, arguments, schedule, options) in self._declared.items()
-        ]
+        return [declaration_of(each) for each in self._declared]
 
 
 def _added(declaration: Declaration, actor: str | None, reason: str | None) -> Query[bool]:
@@ -151,39 +162,63 @@ def _changed(name: str, schedule: Times, actor: str | None, reason: str | None) 
     return schedule_queries.put(name, check_times(schedule).columns(), True, actor, reason)
 
 
-def check_schedule(schedule: Times, options: ScheduleOptions) -> None:
-    """Raise InvalidArgument if its times or its options are wrong."""
-    _OPTIONS.check(options)
-    check_times(schedule)
-    if "retry" in options:
-        check_retry_of_job(options["retry"])
+def check_schedule(given: DeclaredSchedule) -> None:
+    """Raise an error if it is wrong, as far as that can be known yet: annotations may name what is defined later."""
+    options = _check(given)
+    with suppress(InvalidJob):
+        _data_of(given, options)
 
 
-def declare(
-    name: str, schedule: Times, function: AnyFunction, arguments: Mapping[str, Any], options: ScheduleOptions
-) -> Declaration:
-    """Check a schedule."""
-    check_schedule(schedule, options)
-    if not isinstance(function, JobFunction):
-        raise InvalidArgument(f"a schedule needs a job function, got {function!r}; decorate it with @app.job")
-    limit = function.backend.payload_limit
-    defaults: dict[str, Any] = {name: function.defaults[name] for name in ("priority", "queue", "retry")}
-    defaults.update((name, options.get(name)) for name in ("priority", "queue", "retry") if name in options)
-    check_options(**defaults)
-    key = options.get("key")
+def declaration_of(given: DeclaredSchedule) -> Declaration:
+    """What is stored of a schedule, which is checked."""
+    options = _check(given)
+    function = given.function
+    data = _data_of(given, options)
+    defaults = function.arguments.defaults if options.get("unique") is not None else {}
+    key = given.options.get("key")
+    return Declaration(
+        name=schedule_queries.schedule_name(given.name),
+        job_type=function.name,
+        data=data,
+        priority=options["priority"],
+        queue=options["queue"],
+        max_attempts=options["retry"].max_attempts,
+        key=None if key is None else text_within(key, 200, "key"),
+        options=scheduled(data, defaults, options) or None,
+        **given.schedule.columns(),
+    )
+
+
+def _check(given: DeclaredSchedule) -> EnqueueOptions:
+    """Raise an error if something other than the arguments is wrong; else return the options of its jobs."""
+    schedule_queries.schedule_name(given.name)
+    _OPTIONS.check(given.options)
+    check_times(given.schedule)
+    if not isinstance(given.function, JobFunction):
+        raise InvalidArgument(f"a schedule needs a job function, got {given.function!r}; decorate it with @app.job")
+    if given.arguments is not None and not isinstance(given.arguments, Mapping):
+        raise InvalidArgument(
+            f'the arguments of a schedule must be a mapping, such as {{"kind": "full"}}, got {given.arguments!r}'
+        )
+    if given.options.get("key") is not None:
+        text_within(given.options["key"], 200, "key")
+    options = cast(EnqueueOptions, {**given.function.defaults, **given.options})
+    options.pop("key", None)  # type: ignore[typeddict-item]
+    check_options(**options)
+    scheduled("{}", {}, options)
+    return options
+
+
+def _data_of(given: DeclaredSchedule, options: EnqueueOptions) -> str:
+    """The arguments, encoded."""
+    function = given.function
+    if (unique := options.get("unique")) is not None:
+        function.arguments.check_names(unique.arguments, "unique")
     with Noted() as used:
-        data = function.arguments.bind((), dict(arguments), limit)
+        data = function.arguments.bind((), dict(given.arguments or {}), function.payload_limit)
     if used:
         raise InvalidArgument(
-            f"schedule {name!r} has stored content as an argument, which is kept only while a job uses it; "
+            f"schedule {given.name!r} has stored content as an argument, which is kept only while a job uses it; "
             "let the function find it by a name of your own"
         )
-    return Declaration(
-        name=schedule_queries.schedule_name(name),
-        job_type=function.name,
-        data=data.text,
-        key=None if key is None else text_within(key, 200, "key"),
-        max_attempts=defaults.pop("retry").max_attempts,
-        **defaults,
-        **schedule.columns(),
-    )
+    return data.text

@@ -21,14 +21,14 @@ from treadle.db.script import adrive, drive
 from treadle.text.log import log
 from treadle.text.log_redaction import redact_own_log
 from treadle.words.after import After, HasId, Waitable, combined, id_of, waits_for
-from treadle.words.changes import Pause
+from treadle.words.changes import Action, Pause
 from treadle.words.connections import Connections, check_connections
 from treadle.words.duration import Duration
 from treadle.words.errors import TreadleError
 from treadle.words.job import JobError, JobPage, JobRow
 from treadle.words.naming import text_within, worker_name
 from treadle.words.options import Options, known_options
-from treadle.words.payload import PAYLOAD_LIMIT, Json
+from treadle.words.payload import PAYLOAD_LIMIT, Json, encode
 from treadle.words.status import Status
 from treadle.words.unique import Enqueued
 
@@ -230,15 +230,15 @@ class JobQueue:
 
     # Managing
 
-    def cancel(self, job: AnyJob, reason: str | None = None) -> None:
-        """Cancel an unfinished job. If it is claimed, its worker loses it.
+    def cancel(self, job: AnyJob, reason: str | None = None) -> bool:
+        """Cancel a job. If it is claimed, its worker loses it. Returns False if it has finished already.
 
         Passed as a claimed row, the job is cancelled only if that claim is still valid.
         """
-        self._database.run(job_queries.cancel(job, reason))
+        return self._database.run(job_queries.cancel(job, reason))
 
-    async def acancel(self, job: AnyJob, reason: str | None = None) -> None:
-        await self._database.arun(job_queries.cancel(job, reason))
+    async def acancel(self, job: AnyJob, reason: str | None = None) -> bool:
+        return await self._database.arun(job_queries.cancel(job, reason))
 
     def retry(self, job: AnyJob) -> None:
         """Run a finished job again, with at least one more attempt."""
@@ -246,6 +246,44 @@ class JobQueue:
 
     async def aretry(self, job: AnyJob) -> None:
         await self._database.arun(job_queries.retry(job))
+
+    def run_now(self, job: AnyJob) -> bool:
+        """Make a job due now, if it was enqueued for later or waits for its next attempt. Returns False otherwise."""
+        return self._database.run(operation_queries.change_job(Action.RUN_NOW, job))
+
+    async def arun_now(self, job: AnyJob) -> bool:
+        return await self._database.arun(operation_queries.change_job(Action.RUN_NOW, job))
+
+    def set_priority(self, job: AnyJob, priority: int) -> bool:
+        """Change the priority of a job. That of a claimed job applies to its next attempt. Returns False if it has
+        finished, or has this priority."""
+        return self._database.run(operation_queries.change_job(Action.PRIORITY, job, priority))
+
+    async def aset_priority(self, job: AnyJob, priority: int) -> bool:
+        return await self._database.arun(operation_queries.change_job(Action.PRIORITY, job, priority))
+
+    def delete(self, job: AnyJob) -> bool:
+        """Delete a job with its events and logs. Returns False if it is claimed: cancel it first."""
+        return self._database.run(operation_queries.change_job(Action.DELETE, job))
+
+    async def adelete(self, job: AnyJob) -> bool:
+        return await self._database.arun(operation_queries.change_job(Action.DELETE, job))
+
+    def edit(self, job: AnyJob, data: dict[str, Json]) -> bool:
+        """Give these names of the payload other values, before a job runs, or before it is retried. Returns False if it
+        is claimed or completed, or if nothing would change."""
+        return self._database.run(operation_queries.edit_job(job, encode(data, self.payload_limit)))
+
+    async def aedit(self, job: AnyJob, data: dict[str, Json]) -> bool:
+        return await self._database.arun(operation_queries.edit_job(job, encode(data, self.payload_limit)))
+
+    def copy(self, job: AnyJob, data: dict[str, Json] = {}) -> UUID:  # noqa: B006 - read only
+        """Enqueue a new job like this one, with these names of the payload changed, and return its id. It is not
+        unique, no part of a workflow, and waits for no other job."""
+        return self._database.run(operation_queries.copy_job(job, encode(data, self.payload_limit)))
+
+    async def acopy(self, job: AnyJob, data: dict[str, Json] = {}) -> UUID:  # noqa: B006
+        return await self._database.arun(operation_queries.copy_job(job, encode(data, self.payload_limit)))
 
     def pause(self, job_type: str | None = None, queue: str | None = None, *, reason: str | None = None) -> bool:
         """Stop claiming jobs of this type, in this queue; None means any. Claimed jobs continue.

@@ -204,7 +204,8 @@ grant execute on function
 
 -- treadle_operator: reads what a viewer reads, and also payloads, results and stored objects. It retries, cancels,
 -- deletes and moves jobs, pauses and resumes, changes limits and the concurrency of workers, runs, pauses and deletes schedules, but
--- only by functions that write each change to the audit, which it cannot write itself. It adds no jobs and no schedules.
+-- only by functions that write each change to the audit, which it cannot write itself. It adds no jobs and no schedules: to edit or
+-- copy a job, a user has to be a member of treadle_enqueue as well.
 grant select on
     treadle.jobs, treadle.workflows,
     treadle.steps,
@@ -213,7 +214,8 @@ grant select on
     treadle.schedules
     to treadle_operator;
 grant execute on function
-    treadle.operate, treadle.send_signal, treadle.pause, treadle.resume, treadle.set_limit, treadle.reset_limit,
+    treadle.operate, treadle.edit_job, treadle.copy_job,
+    treadle.send_signal, treadle.pause, treadle.resume, treadle.set_limit, treadle.reset_limit,
     treadle.set_concurrency, treadle.mute_errors, treadle.operate_schedule,
     treadle.request_notifications
     to treadle_operator;

@@ -49,6 +49,9 @@ _CHECKS: Query[None] = Query(
     "set constraints treadle.check_at_commit, treadle.confirm_blocked immediate", {}, lambda _: None
 )
 
+# What is no Exception, and fails an attempt nevertheless.
+_FAILURES = (asyncio.CancelledError, JobInterrupted, SystemExit)
+
 Run = Callable[[Query[Any]], Awaitable[Any]]
 
 
@@ -236,7 +239,7 @@ class Drain:
         if self._connection.error is not None:
             raise self._connection.error
         error = self._executor.errors.pop(claim.id, None)
-        if error is not None and not isinstance(error, Exception | asyncio.CancelledError):
+        if error is not None and not isinstance(error, (Exception, *_FAILURES)):
             raise error  # Ctrl-C, or pytest.fail() in a handler
         if self._raise_errors and ended and not isinstance(error, ControlException):
             if error is None or isinstance(error, asyncio.CancelledError | JobInterrupted):

@@ -19,6 +19,8 @@ AUDIT_ACTIONS = {
     "delete": "delete",
     "run_now": "run now",
     "priority": "change priority",
+    "edit": "change arguments",
+    "copy": "copy",
     "pause": "pause",
     "resume": "resume",
     "limit": "change limit",

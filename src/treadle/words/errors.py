@@ -41,6 +41,14 @@ class WrongStatus(TreadleError):
         self.status = status
 
 
+class JobLocked(TreadleError):
+    """Another transaction has locked the job for longer than a change waits."""
+
+    def __init__(self, job_id: UUID) -> None:
+        super().__init__(f"job {job_id} is locked by another transaction; try again")
+        self.job_id = job_id
+
+
 class ActRepeated(TreadleError):
     """The same change was begun before: a form was submitted twice. Nothing was changed."""
 

@@ -134,6 +134,8 @@ class Options:
         # Unless it is only misspelt, as queue for queues, it may be the option of another function.
         if close := difflib.get_close_matches(name, self.names, 1, 0.8 if owner else 0.6):
             return f"; did you mean {close[0]}?"
+        if not self._is_value and (close := difflib.get_close_matches(name, OURS, 1, 0.8)):
+            return f"; did you mean {close[0]}? Use {OURS[close[0]]}"
         return f": it is an option{owner}" if owner else f"; the options are {', '.join(sorted(self.names))}"
 
 

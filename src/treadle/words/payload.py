@@ -108,10 +108,10 @@ class NotJson(Refused):
 
     def __init__(self, value: object) -> None:
         super().__init__("", "")
-        self._value = value
+        self.value = value
 
     def explain(self) -> tuple[str, str]:
-        value, kind = self._value, type(self._value).__name__
+        value, kind = self.value, type(self.value).__name__
         plain = next((base for base in (int, float, str, list, dict) if isinstance(value, base)), None)
         if plain is not None:
             problem = f"a value of type {kind} would come back as {plain.__name__}"

@@ -1,8 +1,9 @@
 """Schedules: what is enqueued again and again, and which of its times are due."""
 
 import hashlib
+from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from treadle.words.priority import Priority
@@ -29,6 +30,8 @@ class Declaration(NamedTuple):
     queue: str = "default"
     max_attempts: int = 3
     key: str | None = None
+    options: Mapping[str, Any] | None = None
+    """Further options of its jobs, as enqueue_with_options() reads them."""
     missed: Missed = "latest"
     missed_limit: int = MISSED_LIMIT
     overlap: Overlap = "allow"

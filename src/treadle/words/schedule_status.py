@@ -21,8 +21,8 @@ class Occurrence(NamedTuple):
     job_id: UUID | None
     """None: no job was enqueued."""
     outcome: str
-    """The status of its job; `deleted`: the job no longer exists; `skipped`: the job before had not finished;
-    `missed`: no worker could enqueue it in time."""
+    """The status of its job; `deleted`: the job no longer exists; `skipped`: the job before had not finished, or there
+    was one with the same unique values; `missed`: no worker could enqueue it in time."""
 
 
 class ScheduleStatus(NamedTuple):

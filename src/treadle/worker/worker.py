@@ -177,7 +177,11 @@ class Worker:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.stop()
+        try:
+            if self.settings.drain and error is None:
+                await self.drained()
+        finally:
+            await self.stop()
 
     @property
     def keeper_pid(self) -> int | None:

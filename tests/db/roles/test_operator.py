@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import psycopg
+import pytest
 from psycopg import Connection
 
 from tests.support.commands import output_of, run_treadle
@@ -55,6 +57,20 @@ def test_an_operator_can_make_every_change(roles: Roles, queue: JobQueue, owner:
     assert lines[:7] == [(action, "ada", "because", user) for action in asked]
     assert lines[7:] == [(action, user, None, user) for action in ("pause", "resume")]
     database.close()
+
+
+def test_only_an_operator_that_may_enqueue_edits_and_copies_jobs(
+    roles: Roles, queue: JobQueue, owner: Connection[Any]
+) -> None:
+    job = queue.enqueue("films", {"n": 1})
+    operator = roles.connect("operator")
+    edit, copy = "select edit_job(%s, '{\"n\": 2}')", "select outcome from copy_job(%s)"
+    for statement in (edit, copy):
+        with pytest.raises(psycopg.errors.InsufficientPrivilege, match="roles that may enqueue") as refused:
+            operator.execute(statement, [job])
+        assert "treadle_enqueue" in (refused.value.diag.message_hint or "")
+    owner.execute(f"grant {roles.prefix}_enqueue to {roles.prefix}_user_operator")
+    assert (one(operator, edit, job), one(operator, copy, job)) == ("done", "done")
 
 
 def test_an_operator_changes_the_concurrency_of_a_worker_and_a_viewer_cannot(

@@ -103,6 +103,10 @@ OPERATING = {
     f"{action} of a job": f"select operate('{action}', '{{}}', p_priority => 1)"
     for action in ("retry", "cancel", "delete", "run_now", "priority")
 }
+EDITING = {
+    "editing a job": "select edit_job(gen_random_uuid(), '{}')",
+    "copying a job": "select copy_job(gen_random_uuid())",
+}
 SCHEDULING = {
     "adding a schedule": "select put_schedule('x', 'a', '@daily')",
 }
@@ -165,10 +169,19 @@ ENQUEUED = {
 }
 
 REFUSED = {
-    ENQUEUE: READING | READING_ALL | WORKING | CHARTING | ENQUEUED | OPERATING | PAUSING | SCHEDULING | OWNING,
-    WORKER: OPERATING | OWNING,
-    VIEWER: READING | ENQUEUEING | WORKING | CHARTING | OPERATING | PAUSING | SCHEDULING | OWNING,
-    OPERATOR: ENQUEUEING | WORKING | CHARTING | SCHEDULING | OWNING,
+    ENQUEUE: READING
+    | READING_ALL
+    | WORKING
+    | CHARTING
+    | ENQUEUED
+    | OPERATING
+    | EDITING
+    | PAUSING
+    | SCHEDULING
+    | OWNING,
+    WORKER: OPERATING | EDITING | OWNING,
+    VIEWER: READING | ENQUEUEING | WORKING | CHARTING | OPERATING | EDITING | PAUSING | SCHEDULING | OWNING,
+    OPERATOR: EDITING | ENQUEUEING | WORKING | CHARTING | SCHEDULING | OWNING,
 }
 ALLOWED = {
     ENQUEUE: ENQUEUEING,

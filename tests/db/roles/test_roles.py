@@ -30,6 +30,7 @@ HIDDEN = {
     "jobs.headers",
     "steps.result",
     "schedules.data",
+    "schedules.options",
     "workflows.plan",
 } | {
     *("stored.digest", "stored.place"),

@@ -21,7 +21,7 @@ from treadle.attempt.job import Job
 from treadle.contrib.django.application import app
 from treadle.contrib.django.task_handlers import arun_task, run_task
 from treadle.contrib.django.task_results import plain, priority_of, result_of, task_of
-from treadle.jobs.group import AnyFunction
+from treadle.jobs.schedules import AnyFunction
 from treadle.words.errors import JobNotFound, TreadleError
 
 

@@ -147,6 +147,24 @@ def prune_unique_periods() -> Query[int]:
     return call("prune_unique_periods", {}, lambda rows: int(rows[0][0]))
 
 
+def scheduled(data: str, defaults: Mapping[str, Json], options: EnqueueOptions) -> dict[str, Any]:
+    """The options of the jobs of a schedule, all of which have these arguments, that are no columns of `schedules`."""
+    if isinstance(options.get("expires"), datetime):
+        raise InvalidArgument(
+            f'expires of a schedule must be a duration, such as "9m", got {options["expires"]!r}: each of its jobs has '
+            "its own time"
+        )
+    unique = check_unique(options.get("unique"))
+    found: dict[str, Any] = {
+        **_expiry(options.get("expires")),
+        "weight": options.get("weight"),
+        "headers": dict(options.get("headers") or {}) or None,
+    }
+    if unique is not None:
+        found |= {"unique_keys": [unique.key_of(data, defaults)], "delay": unique.delay, **unique.options()}
+    return {name: _plain(value) for name, value in found.items() if value is not None}
+
+
 def check_options(**options: Unpack[EnqueueOptions]) -> None:
     """Raise InvalidArgument if a job could not be enqueued with these."""
     _shared("any", **options)

@@ -125,12 +125,20 @@ def release(job: AnyJob, delay: Duration | None = None) -> Query[None]:
     return _change("release_job", params, _changed(job, "given back"), makes_due=True)
 
 
-def cancel(job: AnyJob, reason: str | None) -> Query[None]:
+def cancel(job: AnyJob, reason: str | None) -> Query[bool]:
+    """Returns False if the job has finished already."""
     # The row of a pending job is not a claim: it is cancelled by its id, even if it has been claimed since.
     is_claim = isinstance(job, JobRow) and job.status in (Status.CLAIMED, Status.RUNNING)
     target = job if is_claim else job_id(job)
     params = {**_fence(target), "reason": None if reason is None else clean_error(reason)}
-    return _change("cancel_job", params, _changed(target, "cancelled"), makes_due=True)
+
+    def read(rows: Rows) -> bool:
+        changed, status = rows[0]
+        if isinstance(target, JobRow) or status is None or not Status(status).finished:
+            _changed(target, "cancelled")(rows)
+        return bool(changed)
+
+    return _change("cancel_job", params, read, makes_due=True)
 
 
 def retry(job: AnyJob) -> Query[None]:

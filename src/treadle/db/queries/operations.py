@@ -1,14 +1,16 @@
 """Changes by operators. Each is recorded in the audit table in the same transaction."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+from treadle.db.queries.jobs import AnyJob, job_id
 from treadle.db.query import Query, Rows, call, statement
 from treadle.text.exceptions import clean_error
 from treadle.words.changes import Act, Action, ActJob, ActList, AuditEntry, AuditFilter, ChangeResult, Pause
-from treadle.words.errors import InvalidArgument, UnknownWorker, shown
+from treadle.words.errors import ActRepeated, InvalidArgument, JobLocked, JobNotFound, UnknownWorker, shown
 from treadle.words.naming import MOST_CONCURRENCY, int_within, text_within
 from treadle.words.payload import decode
 from treadle.words.status import Status
@@ -28,7 +30,7 @@ def has_begun(act: UUID) -> Query[bool]:
 def change_jobs(
     action: Action,
     ids: Sequence[UUID],
-    actor: str,
+    actor: str | None,
     reason: str | None = None,
     priority: int | None = None,
     act: UUID | None = None,
@@ -46,8 +48,7 @@ def change_jobs(
     params = {
         "action": action.value,
         "ids": list(ids),
-        "actor": text_within(actor, 200, "actor"),
-        "reason": None if reason is None else clean_error(reason),
+        **audit_params(actor, reason),
         "priority": priority,
         "act": act,
         "continues": continues,
@@ -57,6 +58,69 @@ def change_jobs(
         return [ChangeResult(row[0], row[1], None if row[2] is None else Status(row[2])) for row in rows]
 
     return call("operate", params, read, columns="id, outcome, status", makes_due=True)
+
+
+def change_job(action: Action, job: AnyJob, priority: int | None = None) -> Query[bool]:
+    """Returns False if the status of the job does not allow it, or nothing would change."""
+    target = job_id(job)
+    query: Query[Any] = change_jobs(action, [target], None, priority=priority)
+    return replace(query, read=lambda rows: _is_done(target, rows[0][1]))
+
+
+def edit_job(
+    job: AnyJob,
+    arguments: str,
+    stored: Iterable[UUID] = (),
+    *,
+    retry: bool = False,
+    actor: str | None = None,
+    reason: str | None = None,
+    act: UUID | None = None,
+) -> Query[bool]:
+    """`arguments`: those that change, as JSON; `stored`: what of app.store they use. Returns False if the status of the
+    job does not allow it, or nothing would change."""
+    target = job_id(job)
+    params = {"id": target, "arguments": arguments, "retry": retry, "act": act, "stored": list(stored)}
+    return call(
+        "edit_job",
+        {**params, **audit_params(actor, reason)},
+        lambda rows: _is_done(target, rows[0][0]),
+        makes_due=True,
+    )
+
+
+def copy_job(
+    job: AnyJob,
+    arguments: str,
+    stored: Iterable[UUID] = (),
+    *,
+    actor: str | None = None,
+    reason: str | None = None,
+    act: UUID | None = None,
+) -> Query[UUID]:
+    """Enqueue a copy of the job with these arguments changed. Returns its id."""
+    target = job_id(job)
+    params = {"id": target, "arguments": arguments, "act": act, "stored": list(stored)}
+
+    def read(rows: Rows) -> UUID:
+        if not _is_done(target, rows[0][1]):
+            raise InvalidArgument(
+                f"job {target} cannot be copied: it is a workflow or a signal, or waits for the results of other jobs"
+            )
+        return UUID(str(rows[0][0]))
+
+    return call("copy_job", {**params, **audit_params(actor, reason)}, read, columns="copy_id, outcome", makes_due=True)
+
+
+def _is_done(job: UUID, outcome: str) -> bool:
+    match outcome:
+        case "missing":
+            raise JobNotFound(job)
+        case "busy":
+            raise JobLocked(job)
+        case "repeated":
+            raise ActRepeated
+    return outcome == "done"
 
 
 def pause(job_type: str | None, queue: str | None, actor: str | None = None, reason: str | None = None) -> Query[bool]:

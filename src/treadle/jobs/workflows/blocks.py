@@ -18,6 +18,7 @@ from treadle.words.errors import InvalidArgument
 from treadle.words.graph import SIGNAL, WORKFLOW
 from treadle.words.headers import encode_headers
 from treadle.words.stored import Noted
+from treadle.words.unique import Enqueued
 
 LISTS = {"data", "steps", "efforts", "positions", "partitions"}
 """What has an element for each job of a block."""
@@ -102,7 +103,7 @@ class Blocks:
         """The handle of a step that is enqueued."""
         job_id = jobs[self._numbers[step]]
         if isinstance(step.work, Call):
-            return step.work.function.handle(job_id, is_new=True)
+            return step.work.function.handle_of(Enqueued(job_id))
         return Handle(backend, job_id, is_new=True, returns=step.returns)
 
     def _block(self, step: Step[Any], after: Sequence[Edge]) -> dict[str, Any]:

@@ -155,7 +155,10 @@ create type treadle.enqueue_options as (
 
     -- what they wait for, and are part of
     after         jsonb,
-    workflow      jsonb
+    workflow      jsonb,
+
+    -- the schedule that enqueues them: not of callers
+    origin        jsonb
 );
 
 comment on type treadle.enqueue_options is 'The options of enqueue_with_options(), which describes them.';
@@ -875,6 +878,7 @@ create table treadle.schedules (
     queue          varchar(50) not null default 'default',
     max_attempts   int not null default 3,
     key            varchar(200),
+    options        jsonb,
 
     -- the times
     expression     varchar(1000) not null,
@@ -943,7 +947,7 @@ create table treadle.occurrences (
 );
 
 comment on table treadle.occurrences is 'The times of schedules, and the jobs that were enqueued for them.';
-comment on column treadle.occurrences.skipped is 'Why no job was enqueued: missed or overlap.';
+comment on column treadle.occurrences.skipped is 'Why no job was enqueued: missed, overlap or unique.';
 
 -- Serves prune_schedules.
 create index idx_occurrences_decided on treadle.occurrences (decided_at);

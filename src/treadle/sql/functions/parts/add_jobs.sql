@@ -1,5 +1,5 @@
--- Enqueues jobs with options, for enqueue_with_options(), which describes the options, and for workflows, whose
--- blocks have the same options.
+-- Enqueues jobs with options, for enqueue_with_options(), which describes the options, and for workflows and schedules,
+-- whose jobs have the same options.
 create or replace function treadle.add_jobs(p_job_type varchar, p_data text[], p_options treadle.enqueue_options)
 returns table (id uuid, is_new boolean, is_changed boolean)
 language plpgsql
@@ -90,6 +90,7 @@ begin
     v_job.expires_at := coalesce(p_options.expires_at, v_job.run_at + p_options.expires);
     v_job.weight := p_options.weight;
     v_job.headers := p_options.headers;
+    v_job.origin := p_options.origin;
     v_job.unique_while := case when p_options.unique_while = 'pending' and p_options.period is null then 'pending' end;
     v_partitions := treadle.partitions_of(p_job_type, p_options.queue, p_data, p_options.partitions);
 
@@ -117,9 +118,10 @@ begin
             order by added.nth
         );
 
-        -- Not for jobs that a workflow adds by itself: it was accepted.
+        -- Not for jobs that a workflow adds by itself, which was accepted, or a schedule.
         if v_partitions is not null
             and v_has_plan is not true
+            and p_options.origin is null
             and not treadle.make_room(
                 p_job_type,
                 p_options.queue,

@@ -15,6 +15,7 @@ begin
         queue = p_new.queue,
         max_attempts = p_new.max_attempts,
         key = p_new.key,
+        options = p_new.options,
         expression = p_new.expression,
         timezone = p_new.timezone,
         clocks_forward = p_new.clocks_forward,

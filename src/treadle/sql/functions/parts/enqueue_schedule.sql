@@ -10,17 +10,20 @@ language plpgsql
 as $$
 declare
     v_time timestamptz;
-    v_now timestamptz;
     v_before timestamptz := p_schedule.last_at;
     v_last_job uuid := p_schedule.last_job;
     v_count int := 0;
-    v_job treadle.jobs;
+    v_added record;
+    v_options treadle.enqueue_options := jsonb_populate_record(
+        null::treadle.enqueue_options,
+        coalesce(p_schedule.options, '{}') || jsonb_build_object(
+            'priority', p_schedule.priority,
+            'queue', p_schedule.queue,
+            'max_attempts', p_schedule.max_attempts,
+            'key', coalesce(p_schedule.key, case when p_schedule.overlap = 'wait' then 'schedule ' || p_schedule.name end)
+        )
+    );
 begin
-    v_job.job_type := p_schedule.job_type;
-    v_job.priority := p_schedule.priority;
-    v_job.queue := p_schedule.queue;
-    v_job.max_attempts := p_schedule.max_attempts;
-
     insert into treadle.occurrences (schedule, scheduled_for, skipped)
     select p_schedule.name, missed, 'missed'
     from unnest(p_missed) as missed
@@ -47,20 +50,21 @@ begin
 
         -- First the transaction id, then the clock: the tick relies on that order (see tick.sql).
         perform pg_current_xact_id();
-        v_now := clock_timestamp();
-        v_job.created_at := v_now;
-        v_job.run_at := greatest(v_time + random() * p_schedule.jitter, v_now);
-        v_job.origin := jsonb_build_object('schedule', p_schedule.name, 'for', v_time, 'before', v_before);
-        v_last_job := added.id
-        from treadle.insert_jobs(
-            v_job,
-            array[p_schedule.data::text],
-            array[coalesce(p_schedule.key, case when p_schedule.overlap = 'wait' then 'schedule ' || p_schedule.name end)],
-            treadle.partitions_of(p_schedule.job_type, p_schedule.queue, array[p_schedule.data::text], null)
-        ) as added;
+        v_options.run_at := greatest(v_time + random() * p_schedule.jitter, clock_timestamp())
+            + coalesce(v_options.delay, interval '0');
+        v_options.origin := jsonb_build_object('schedule', p_schedule.name, 'for', v_time, 'before', v_before);
+        select added.id, added.is_new
+        into v_added
+        from treadle.add_jobs(p_schedule.job_type, array[p_schedule.data::text], v_options) as added;
+        if v_added.is_new is not true then
+            insert into treadle.occurrences (schedule, scheduled_for, skipped)
+            values (p_schedule.name, v_time, 'unique');
+            continue;
+        end if;
 
         insert into treadle.occurrences (schedule, scheduled_for, job_id)
-        values (p_schedule.name, v_time, v_last_job);
+        values (p_schedule.name, v_time, v_added.id);
+        v_last_job := v_added.id;
         v_before := v_time;
         v_count := v_count + 1;
     end loop;

@@ -45,6 +45,7 @@ begin
             where known.next_at = planned.expected
               and known.paused_at is null
               and known.overlap <> 'skip'
+              and known.options is null
               and planned.error is null
               and cardinality(planned.times) = 1
               and planned.missed = '[]'

@@ -41,7 +41,7 @@ begin
     select given.name
     into v_unknown
     from jsonb_object_keys(p_options) as given (name)
-    where not to_jsonb(v_options) ? given.name
+    where not to_jsonb(v_options) - 'origin' ? given.name
     limit 1;
     if found then
         raise exception 'p_options must have the names of options only, got %', v_unknown

@@ -30,7 +30,7 @@ as $$
 declare
     v_wait constant boolean := cardinality(p_ids) = 1;
     v_act constant uuid := coalesce(p_act, treadle.new_id());
-    v_begins boolean := true;
+    v_begins boolean;
     v_id uuid;
     v_job record;
     v_details jsonb;
@@ -45,16 +45,12 @@ begin
             using errcode = 'invalid_parameter_value';
     end if;
 
-    if p_act is not null then
-        -- If somebody has the lock, then another call is just beginning it.
-        v_begins := (p_continues or pg_try_advisory_xact_lock(hashtext('treadle act'), hashtext(p_act::text)))
-            and not exists (select from treadle.audit as entry where entry.act = p_act and entry.begins);
-        if not v_begins and not p_continues then
-            return query
-            select given.id, 'repeated'::varchar, null::varchar
-            from unnest(p_ids) as given (id);
-            return;
-        end if;
+    v_begins := treadle.begins_act(p_act, p_continues);
+    if not v_begins and not p_continues then
+        return query
+        select given.id, 'repeated'::varchar, null::varchar
+        from unnest(p_ids) as given (id);
+        return;
     end if;
 
     -- In the order of ids, as in every statement that locks several jobs.

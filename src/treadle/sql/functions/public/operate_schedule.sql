@@ -1,5 +1,6 @@
 -- Changes a schedule for an operator: pause, resume, run (enqueue a job now, besides its times) or delete. Returns
--- done; unchanged, if it is paused already, or not paused; missing; or declared: remove it from the code, or pause it.
+-- done; unchanged, if it is paused already, or not paused, or its jobs are unique and there is one; missing; or
+-- declared: remove it from the code, or pause it.
 -- Runs with the rights of its owner: a schedule cannot be changed without an audit row.
 create or replace function treadle.operate_schedule(
     p_action varchar,
@@ -44,7 +45,9 @@ begin
             -- Somebody wants it now, whether or not the last one has finished; but one after the other if they must be.
             v_known.overlap := case when v_known.overlap = 'wait' then 'wait' else 'allow' end;
             v_known.jitter := '0';
-            perform treadle.enqueue_schedule(v_known, array[clock_timestamp()], '{}');
+            if treadle.enqueue_schedule(v_known, array[clock_timestamp()], '{}') = 0 then
+                return 'unchanged';
+            end if;
         when 'delete' then
             if v_known.digest is not null and v_known.retired_at is null then
                 return 'declared';

@@ -3,6 +3,8 @@
 --
 --   select treadle.put_schedule('nightly', 'report', '0 3 * * *', p_options => '{"missed": "skip"}');
 --
+-- Among them, options has what enqueue_with_options() takes: {"options": {"expires": "9 minutes"}}.
+--
 -- p_exists: null adds or changes, false only adds, true only changes. In a change, null keeps what was there. Runs with
 -- the rights of its owner: every change is in the audit.
 create or replace function treadle.put_schedule(
@@ -21,8 +23,12 @@ security definer
 as $$
 declare
     c_options constant text[] := array[
-        'priority', 'queue', 'max_attempts', 'key', 'clocks_forward', 'clocks_back', 'missed', 'missed_limit', 'overlap',
+        'priority', 'queue', 'max_attempts', 'key', 'options', 'clocks_forward', 'clocks_back', 'missed', 'missed_limit', 'overlap',
         'jitter', 'starts_at', 'ends_at'
+    ];
+    c_of_jobs constant text[] := array[
+        'expires', 'weight', 'headers', 'delay', 'unique_keys', 'unique_while', 'period', 'per_period', 'on_conflict',
+        'latest', 'all_or_none'
     ];
     v_given constant jsonb := p_options || jsonb_strip_nulls(
         jsonb_build_object('job_type', p_job_type, 'expression', p_expression, 'data', p_data, 'timezone', p_timezone)
@@ -37,6 +43,23 @@ begin
     if v_unknown is not null then
         raise exception 'unknown options of a schedule: %', v_unknown
             using errcode = 'invalid_parameter_value', hint = 'Options are ' || array_to_string(c_options, ', ') || '.';
+    end if;
+
+    if jsonb_typeof(p_options -> 'options') <> 'null' then
+        if jsonb_typeof(p_options -> 'options') <> 'object' then
+            raise exception 'options must be an object, got %', p_options -> 'options'
+                using errcode = 'invalid_parameter_value';
+        end if;
+        select string_agg(option, ', ') into v_unknown
+        from jsonb_object_keys(p_options -> 'options') as option
+        where option <> all (c_of_jobs);
+        if v_unknown is not null then
+            raise exception 'unknown options of the jobs of a schedule: %', v_unknown
+                using errcode = 'invalid_parameter_value', hint = 'Options are ' || array_to_string(c_of_jobs, ', ') || '.';
+        end if;
+        perform treadle.check_options(
+            array['{}'], jsonb_populate_record(null::treadle.enqueue_options, p_options -> 'options')
+        );
     end if;
 
     select known.* into v_known
@@ -69,7 +92,7 @@ begin
     insert into treadle.audit (actor, action, job_type, reason, details)
     values (
         coalesce(p_actor, session_user), 'put schedule', v_new.job_type, p_reason,
-        jsonb_build_object('schedule', p_name) || v_given - 'data'
+        jsonb_build_object('schedule', p_name) || (v_given - 'data') #- '{options,headers}'
     );
     perform treadle.send_notification('work', 'schedules');
     return 'done';

@@ -6,14 +6,17 @@ from starlette.exceptions import HTTPException
 
 from treadle.app.treadle import Treadle
 from treadle.db.queries import error_groups as group_queries
+from treadle.db.queries import jobs as job_queries
 from treadle.db.queries import operations as operation_queries
 from treadle.db.queries import schedules as schedule_queries
 from treadle.db.queries import workflows as workflow_queries
+from treadle.jobs import edits
+from treadle.jobs.edits import Author
 from treadle.operations import bulk, error_groups
 from treadle.web.dashboard.actions import Chunk, check_pause, group_id, limit_options, target_of
 from treadle.web.dashboard.api import requests
 from treadle.web.dashboard.api.endpoints import Operation, endpoint
-from treadle.web.dashboard.api.responses import Done, JobChange
+from treadle.web.dashboard.api.responses import Done, JobChange, JobCopy
 from treadle.web.dashboard.routes import Context, RouteSpec
 from treadle.words.changes import Action
 from treadle.words.errors import JobNotFound
@@ -61,6 +64,22 @@ def routes(app: Treadle) -> list[RouteSpec]:
             return await change_job(context, action, given.reason, given.priority)
 
         return change_priority if action is Action.PRIORITY else change
+
+    async def edit(context: Context, given: requests.EditBody) -> Done:
+        job = await arun(job_queries.get_job(await target_of(app, context)))
+        author = Author(context.visitor.actor, given.reason)
+        queries = edits.edit(app.backend, job, given.arguments, author, retry=given.retry)
+        if not (await app.database.arun_together(queries))[-1]:
+            raise HTTPException(
+                409, f"job {job.id} is {job.status}: its status does not allow this action, or nothing would change"
+            )
+        return Done(True)
+
+    async def copy(context: Context, given: requests.CopyBody) -> JobCopy:
+        job = await arun(job_queries.get_job(await target_of(app, context)))
+        author = Author(context.visitor.actor, given.reason, given.act)
+        queries = edits.copy(app.backend, job, given.arguments, author)
+        return JobCopy((await app.database.arun_together(queries))[-1])
 
     async def signal(context: Context, given: requests.SignalBody) -> Done:
         target = await target_of(app, context)
@@ -139,6 +158,8 @@ def routes(app: Treadle) -> list[RouteSpec]:
 
     return [
         *(post(f"jobs/{{id}}/{action}", job_operation(action), text) for action, text in OF_JOBS.items()),
+        post("jobs/{id}/edit", edit, "Change arguments of a job before it runs, or is retried"),
+        post("jobs/{id}/copy", copy, "Enqueue a new job like another one"),
         post("jobs/{id}/signal", signal, "Send a signal to a workflow"),
         post("bulk", change_jobs, "Change several jobs, one chunk per request"),
         *(post(f"errors/{{id}}/{each}", group_operation(each), text) for each, text in OF_ERROR_GROUPS.items()),

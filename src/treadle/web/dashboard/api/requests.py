@@ -146,6 +146,20 @@ class ChangeBody(RequestModel):
     """Written to the audit; for a cancelled job, also its error."""
 
 
+class EditBody(ChangeBody):
+    arguments: dict[str, Any]
+    """Those that change, with their values. The others stay as they are."""
+    retry: bool = False
+    """Whether a job that has failed or was cancelled then runs again."""
+
+
+class CopyBody(ChangeBody):
+    arguments: dict[str, Any] = {}
+    """Those that change, with their values. The others are those of the job that is copied."""
+    act: UUID | None = None
+    """A UUID of your own. A request that is sent again with the same one is refused."""
+
+
 class ScheduleBody(ChangeBody):
     name: ScheduleName
 

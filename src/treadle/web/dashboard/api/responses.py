@@ -142,6 +142,11 @@ class JobChange(NamedTuple):
     """The status before the change."""
 
 
+class JobCopy(NamedTuple):
+    id: UUID
+    """The new job."""
+
+
 class WorkerList(NamedTuple):
     workers: list[WorkerRow]
 

@@ -18,6 +18,8 @@ _ACTIONS = {
     "delete": ("Job deleted", "Delete"),
     "run_now": ("Job scheduled to run now", "Run now"),
     "priority": ("Priority changed", "Change priority"),
+    "edit": ("Arguments changed", "Edit"),
+    "copy": ("Job copied: this is the new one", "Copy"),
     "signal": ("Signal sent", "Send signal"),
     "pause": ("Paused", "Pause"),
     "resume": ("Resumed", "Resume"),

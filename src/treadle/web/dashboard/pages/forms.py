@@ -10,9 +10,12 @@ from uuid import UUID
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from treadle.app.treadle import Treadle
+from treadle.db.queries import jobs as job_queries
 from treadle.db.queries import operations as operation_queries
 from treadle.db.queries import workflows as workflow_queries
 from treadle.db.queries.jobs import job_id
+from treadle.jobs import edits
+from treadle.jobs.edits import Author
 from treadle.operations import bulk
 from treadle.operations.bulk import Confirmed
 from treadle.text.masking import masked
@@ -66,6 +69,21 @@ def routes(app: Treadle) -> list[RouteSpec]:
             back = "/jobs"
         return RedirectResponse(context.url(with_result(back, **{done.outcome: action.value})), 303)
 
+    async def edit(context: Context) -> Response:
+        job = await arun(job_queries.get_job(context.request.path_params["id"]))
+        author = Author(context.visitor.actor, context.field("reason"))
+        retry = context.field("retry") is not None
+        queries = edits.edit(app.backend, job, _arguments(context), author, retry=retry)
+        done = (await app.database.arun_together(queries))[-1]
+        return redirect_back(context, f"/jobs/{job.id}", **{"done" if done else "unfit": "edit"})
+
+    async def copy(context: Context) -> Response:
+        job = await arun(job_queries.get_job(context.request.path_params["id"]))
+        author = Author(context.visitor.actor, context.field("reason"), act_of(context))
+        queries = edits.copy(app.backend, job, _arguments(context), author)
+        made = (await app.database.arun_together(queries))[-1]
+        return RedirectResponse(context.url(with_result(f"/jobs/{made}", done="copy")), 303)
+
     async def send_signal(context: Context) -> Response:
         job, name, value = job_id(context.request.path_params["id"]), context.field("name"), context.field("value")
         done = await arun(workflow_queries.send_signal(job, name or "", _json(value), context.visitor.actor))
@@ -107,6 +125,8 @@ def routes(app: Treadle) -> list[RouteSpec]:
 
     return [
         *(RouteSpec("POST", f"/jobs/{{id}}/{each}", partial(change, each), Role.OPERATOR) for each in Action),
+        RouteSpec("POST", "/jobs/{id}/edit", edit, Role.OPERATOR),
+        RouteSpec("POST", "/jobs/{id}/copy", copy, Role.OPERATOR),
         RouteSpec("POST", "/jobs/{id}/signal", send_signal, Role.OPERATOR),
         RouteSpec("POST", "/bulk", change_several, Role.OPERATOR),
         RouteSpec("POST", "/pauses", pause, Role.OPERATOR),
@@ -121,6 +141,13 @@ def job_type_of(context: Context) -> str | None:
     if given is not None and short is not None and given != short:
         raise InvalidArgument(f"give either job_type or type, got {shown(given)} and {shown(short)}")
     return given or short
+
+
+def _arguments(context: Context) -> dict[str, Any]:
+    given = _json(context.field("arguments"))
+    if given is not None and not isinstance(given, dict):
+        raise InvalidArgument(f'the arguments must be a JSON object, such as {{"user": 8}}, got {shown(given)}')
+    return given or {}
 
 
 def _json(text: str | None) -> Any:

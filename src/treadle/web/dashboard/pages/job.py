@@ -4,7 +4,7 @@ import re
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from starlette.responses import RedirectResponse, Response
 
@@ -123,6 +123,8 @@ def routes(app: Treadle, readings: Readings) -> list[RouteSpec]:
             page_state=page_state(snapshot),
             possible=[each.value for each in possible_actions(details.job, snapshot)],
             **why_values(await find_reason(app, snapshot), snapshot),
+            edits=_edits(details.job),
+            act=uuid4(),
             signal=_signal(details.job),
             drawing=await _drawing(role, details.job),
             neighbours=redact_neighbours(role, neighbours),
@@ -173,6 +175,14 @@ def routes(app: Treadle, readings: Readings) -> list[RouteSpec]:
         RouteSpec("GET", "/jobs/{id}", job, Role.VIEWER),
         RouteSpec("GET", "/live/jobs/{id}", live_job, Role.VIEWER),
     ]
+
+
+def _edits(job: JobRow) -> list[tuple[str, str]]:
+    """What can be done with its arguments: the names of the actions, and what they are called."""
+    if job.job_type in (WORKFLOW, SIGNAL):
+        return []
+    can_edit = job.status in (Status.PENDING, Status.FAILED, Status.CANCELLED)
+    return [*([("edit", "Edit")] if can_edit else []), ("copy", "Enqueue copy")]
 
 
 def _signal(job: JobRow) -> str | None:
