@@ -36,6 +36,7 @@ from treadle.watching.watch import Watch
 from treadle.words.connections import Connections, check_connections
 from treadle.words.duration import Duration
 from treadle.words.errors import InvalidArgument
+from treadle.words.event_loop import refuse_to_wait
 from treadle.words.fairness import Fairness, check_fairness
 from treadle.words.limits import AnyLimit
 from treadle.words.naming import text_within
@@ -248,6 +249,7 @@ class Treadle(JobGroup):
         """Run a worker until SIGTERM or Ctrl-C, or, with `drain=True`, until no job is left to run."""
         from treadle.worker.run import run_worker
 
+        refuse_to_wait("async with app.worker(…)")
         run_worker(self.workload, **options)
 
     # Closing

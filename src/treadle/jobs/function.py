@@ -28,6 +28,7 @@ from treadle.jobs.outputs import after_of, outputs_of
 from treadle.jobs.policy import Policy
 from treadle.words.after import After, HasId, Waitable, combined, id_of, waits_for
 from treadle.words.errors import InvalidArgument, InvalidJob, NotIncluded, QueueFull
+from treadle.words.event_loop import refuse_to_wait
 from treadle.words.graph import SIGNAL, WORKFLOW
 from treadle.words.limits import LimitDeclaration, Per, TypeSettings, partition_of
 from treadle.words.naming import text_within
@@ -140,6 +141,8 @@ class Enqueuer(Generic[P, R]):
 
     def _run(self, queries: list[Query[list[Enqueued]]], database: Database) -> list[list[Enqueued]]:
         """If max_pending is reached, it is tried again for as long as the function says."""
+        if self._function.wait:
+            refuse_to_wait(f"await {self._function.name}.aenqueue(…)")
         end = time.monotonic() + (self._function.wait or 0)
         while True:
             try:
