@@ -18,6 +18,7 @@ from treadle.jobs.declared_limits import DeclaredLimits
 from treadle.jobs.function import Call
 from treadle.jobs.group import JobGroup
 from treadle.jobs.handle import Handle
+from treadle.jobs.job_options import JobDefaults
 from treadle.jobs.keep import checked_keep
 from treadle.jobs.listeners import Kind, Listeners
 from treadle.jobs.middleware import EnqueueMiddleware, Middleware
@@ -74,6 +75,9 @@ class Treadle(JobGroup):
 
     `fairness` says which jobs of different types and priorities are claimed first: `Fairness(aging="1h")`.
 
+    `defaults` are options of the job functions that do not say otherwise, also those of groups:
+    `JobDefaults(timeout="10m", retry=Retries(1))`.
+
     `version` names the version of your code, such as a tag or a commit: the groups of errors say in which versions they
     occur. By default it is taken from TREADLE_APP_VERSION.
     """
@@ -91,9 +95,10 @@ class Treadle(JobGroup):
         store: str | Store | None = None,
         redaction: Redaction | bool = True,
         fairness: Fairness | None = None,
+        defaults: JobDefaults | None = None,
         version: str | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(defaults=defaults)
         use_redaction(redaction)
         redact_own_log()
         self.database = Database(database, schema, check_connections(connections))

@@ -23,6 +23,7 @@ from treadle.db.query import Query
 from treadle.jobs.arguments import Arguments
 from treadle.jobs.backend import Backend
 from treadle.jobs.handle import Handle
+from treadle.jobs.job_options import JobDefaults, job_options
 from treadle.jobs.middleware import EnqueueCall
 from treadle.jobs.outputs import after_of, outputs_of
 from treadle.jobs.policy import Policy
@@ -341,8 +342,11 @@ class JobFunction(Enqueuer[P, R], Generic[P, R, Q, C]):
         settings: Sequence[TypeSettings] = (),
         parts: Mapping[str, Per] = MappingProxyType({}),
         wait: float | None = None,
+        given: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
+        """`given` are the options of its decorator, which defaults leave alone."""
         super().__init__(self, {})
+        self._given = given
         self.limits = limits
         self.settings = settings
         self.parts = parts
@@ -386,6 +390,13 @@ class JobFunction(Enqueuer[P, R], Generic[P, R, Q, C]):
     def payload_limit(self) -> int:
         """Of its application. Before it has one, the limit of PostgreSQL."""
         return _MOST_BYTES if self._backend is None else self._backend.payload_limit
+
+    def fill_in(self, options: JobDefaults) -> None:
+        """Give it these options where its decorator says nothing."""
+        if options.given:
+            self._given = {**options.given, **self._given}
+            checked = job_options(**self._given)
+            self.policy, self.defaults = checked.policy, checked.defaults
 
     def __call__(self, /, *args: Q.args, **kwargs: Q.kwargs) -> C:
         result: C = self.function(*args, **kwargs)
