@@ -5,6 +5,7 @@ from treadle.attempt.job import Job as Job, current_job as current_job
 from treadle.db.migrations import migrate as migrate
 from treadle.jobs.group import JobGroup as JobGroup
 from treadle.jobs.handle import Handle as Handle
+from treadle.jobs.job_options import JobDefaults as JobDefaults, JobOptions as JobOptions
 from treadle.jobs.middleware import EnqueueCall as EnqueueCall
 from treadle.jobs.workflows import (
     Batch as Batch,

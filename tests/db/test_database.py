@@ -126,6 +126,11 @@ def test_an_unreachable_server_is_named_without_the_password() -> None:
 
 
 def test_the_error_for_a_missing_schema_names_the_command(empty_url: str) -> None:
+    with (
+        psycopg.connect(empty_url) as connection,
+        pytest.raises(SchemaError, match="there is no schema treadle in this"),
+    ):
+        JobQueue(connection).enqueue("work")
     with pytest.raises(SchemaError, match="there is no schema treadle in this database; run: treadle migrate"):
         JobQueue(empty_url).counts()
 

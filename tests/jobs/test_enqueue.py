@@ -141,8 +141,8 @@ def test_enqueue_many_names_an_invalid_job_and_enqueues_nothing(app: Treadle, qu
     good = {"user_id": 1}
     bad: list[tuple[Any, str]] = [
         ({"user_id": "two"}, r"user_id: .*got a value of type str"),
-        ({}, "user_id: Field required"),
-        ({"user_id": 2, "colour": "red"}, "colour"),
+        ({}, "missing: user_id;"),
+        ({"colour": "red"}, "missing: user_id; unexpected: colour;"),
         ({"user_id": 2, "note": float("inf")}, "note: inf is not a JSON number"),
         (7, "valid dictionary, got a value of type int"),
     ]

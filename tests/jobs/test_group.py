@@ -1,5 +1,6 @@
 """JobGroup: job functions that are declared without an application, and found by their modules' names."""
 
+import inspect
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -13,7 +14,9 @@ from treadle import (
     Every,
     InvalidArgument,
     InvalidJob,
+    JobDefaults,
     JobGroup,
+    JobOptions,
     JobQueue,
     Limit,
     NotIncluded,
@@ -21,6 +24,7 @@ from treadle import (
     Treadle,
     Workflow,
 )
+from treadle.jobs.job_options import job_options
 
 NOWHERE = "postgresql://ada:secret@127.0.0.1:1/app"
 
@@ -71,6 +75,57 @@ def test_what_is_declared_after_the_group_was_included_belongs_to_the_applicatio
     assert [declaration.name for declaration in app.schedules.declared()] == ["add"]
     assert [limit.name for limit, _ in app.declared_limits().limits] == [each.name for each in add.limits]
     assert run_jobs(app, add.enqueue()) == [1]
+
+
+def test_defaults_are_for_functions_that_do_not_say_otherwise() -> None:
+    group = JobGroup(defaults=JobDefaults(queue="web", expires="1h"))
+    options: list[tuple[JobGroup, dict[str, Any]]] = [
+        (group, {}),
+        (group, {"queue": "mail", "retry": Retries(5), "timeout": None, "expires": None}),
+    ]
+    made = [jobs.job(name=f"job{nth}", **given)(lambda: None) for nth, (jobs, given) in enumerate(options)]
+    assert [each.defaults["queue"] for each in made] == ["web", "mail"]
+    assert made[0].defaults["retry"] == Retries(2)
+
+    app = Treadle(NOWHERE, defaults=JobDefaults(queue="slow", retry=Retries(1, on=OSError), timeout="10m", prints=True))
+    app.include(group)
+    made += [group.job(name="later")(lambda: None), app.job(name="own")(lambda: None)]
+    assert [(each.defaults["queue"], each.defaults["retry"].amount) for each in made] == [
+        ("web", 1), ("mail", 5), ("web", 1), ("slow", 1),
+    ]  # fmt: skip
+    assert [each.policy.timeout for each in made] == [600, None, 600, 600]
+    assert [each.policy.prints for each in made] == [True] * 4
+    assert [each.policy.retry.on for each in made] == [(OSError,), None, (OSError,), (OSError,)]
+    assert [each.defaults.get("expires") for each in made] == ["1h", None, "1h", None]
+
+
+def test_wrong_defaults_are_refused_where_they_are_written() -> None:
+    for make, message in (
+        (lambda: JobDefaults(retry=1), "retry must be Retries(…)"),  # type: ignore[arg-type]
+        (lambda: JobDefaults(timeout="soon"), "timeout must be a duration such as"),
+        (lambda: JobDefaults(ques="web"), "JobDefaults(…) has no option 'ques'; did you mean queue?"),  # type: ignore[call-arg]
+        (lambda: Treadle(NOWHERE, defaults={"queue": "web"}), "defaults must be JobDefaults(…), such as"),  # type: ignore[arg-type]
+        (lambda: JobGroup(default=1), "JobGroup() has no option 'default'; did you mean defaults?"),  # type: ignore[call-arg]
+    ):
+        with pytest.raises(InvalidArgument) as refused:
+            make()
+        assert message in str(refused.value)
+
+
+def test_one_decorator_is_for_several_functions() -> None:
+    mail = Treadle(NOWHERE).job(queue="mail")
+
+    @mail
+    def one() -> None: ...
+
+    @mail
+    def two() -> None: ...
+
+    assert [(each.name, each.defaults["queue"]) for each in (one, two)] == [("one", "mail"), ("two", "mail")]
+
+
+def test_the_options_for_type_checkers_are_those_that_are_checked() -> None:
+    assert set(JobOptions.__annotations__) == set(inspect.signature(job_options).parameters)
 
 
 def test_schedules_and_limits_come_with_the_group() -> None:

@@ -23,6 +23,7 @@ from treadle import (
     JobFailed,
     JobNotFound,
     JobQueue,
+    MaxPending,
     Retries,
     Status,
     Treadle,
@@ -143,6 +144,30 @@ def test_a_handle_by_id_knows_what_the_function_returns(app: Treadle, queue: Job
     unknown = queue.enqueue("unknown")
     queue.complete(unknown, {"x": 1})
     assert app.handle(unknown).result() == {"x": 1}
+
+
+def test_what_waits_is_refused_on_an_event_loop(app: Treadle) -> None:
+    """What it waits for may need that loop."""
+
+    @app.job(limits=MaxPending(1, wait="1m"))
+    def work() -> None: ...
+
+    handle = work.enqueue()
+
+    async def waits() -> None:
+        for call, twin in (
+            (handle.result, r"await handle\.aresult\(…\)"),
+            (handle.watch, r"await handle\.awatch\(\)"),
+            (lambda: list(handle.events()), "async for, or follow=False"),
+            (lambda: list(app.events()), "async for, or follow=False"),
+            (work.enqueue, r"await work\.aenqueue\(…\)"),
+            (app.run_worker, r"async with app\.worker\(…\)"),
+        ):
+            with pytest.raises(InvalidArgument, match=f"would block the event loop while it waits: use {twin}"):
+                call()
+        assert [each.name for each in handle.events(follow=False)] == ["enqueued"]
+
+    asyncio.run(waits())
 
 
 def test_a_job_that_has_finished_is_not_cancelled(app: Treadle, queue: JobQueue) -> None:

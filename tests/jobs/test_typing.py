@@ -11,14 +11,15 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 HEAD = """
-from typing import Any
+import functools
+from typing import Any, TypedDict
 
 import psycopg
 
 from treadle import Backoff, Connections, Cron, Debounce, Every, Fairness, Handle, Job, JobQueue, Limit, MaxPending
-from treadle import Once, Priority, Rate, Retries, Store, Throttle, Treadle
+from treadle import JobDefaults, JobGroup, JobOptions, Once, Priority, Rate, Retries, Store, Throttle, Treadle
 
-app = Treadle()
+app = Treadle(defaults=JobDefaults(retry=Retries(1), timeout="10m", queue="web"))
 """
 
 SAMPLE = """
@@ -50,6 +51,51 @@ async def awaited_optional(user_id: int, *, job: Job | None = None) -> None: ...
 @app.job()
 def open_ended(user_id: int, **options: int) -> dict[str, int]:
     return options
+
+# Options that several functions share
+
+COMMON: JobOptions = {"queue": "mail", "retry": Retries(1)}
+class Some(TypedDict):
+    queue: str
+    retry: Retries
+
+SOME: Some = {"queue": "mail", "retry": Retries(1)}
+ANYTHING: dict[str, Any] = {"queue": "mail"}
+mail = app.job(queue="mail", timeout="5m")
+slow = functools.partial(app.job, queue="slow")
+
+@app.job(**COMMON)
+def shared(user_id: int) -> str:
+    return ""
+
+@app.job(**ANYTHING)
+def open_options(user_id: int) -> str:
+    return ""
+
+@app.job(**SOME, priority=7)
+def some_shared(user_id: int) -> str:
+    return ""
+
+@slow(priority=7)
+def slowly(user_id: int) -> str:
+    return ""
+
+@mail
+def mailed(job: Job, user_id: int) -> str:
+    return ""
+
+reveal_type(shared.enqueue(7))  # expect-type: treadle.jobs.handle.Handle[str]
+reveal_type(open_options.enqueue(7))  # expect-type: treadle.jobs.handle.Handle[str]
+reveal_type(some_shared.enqueue(7))  # expect-type: treadle.jobs.handle.Handle[str]
+reveal_type(mailed.enqueue(7).result())  # expect-type: str
+reveal_type(slowly.enqueue(7).result())  # expect-type: str
+slowly.enqueue("7")  # expect-error: arg-type
+reveal_type(mailed.handle("id").result())  # expect-type: str
+shared.enqueue("7")  # expect-error: arg-type
+mailed.enqueue("7")  # expect-error: arg-type
+JobGroup(defaults=JobDefaults(queue=7))  # expect-error: arg-type
+wrong: JobOptions = {"retry": 3}  # expect-error: typeddict-item
+app.job(retry=3)  # expect-error: call-overload
 
 # Enqueueing what fits
 

@@ -247,5 +247,5 @@ def test_there_are_few_options() -> None:
 
     assert len(inspect.signature(job_options).parameters) <= 16
     assert len(UsingOptions.__annotations__) <= 14
-    assert len(inspect.signature(Treadle).parameters) <= 10
+    assert len(inspect.signature(Treadle).parameters) <= 11
     assert len(WorkerOptions.__annotations__) <= 11

@@ -168,7 +168,7 @@ def test_the_arguments_of_a_schedule_are_checked_where_it_is_declared(app: Tread
 
     group = JobGroup()
     for jobs in (app, group):
-        with pytest.raises(InvalidPayload, match="needs: missing a required argument: 'kind'"):
+        with pytest.raises(InvalidPayload, match="needs: missing: kind; it takes"):
             jobs.job(schedule=Cron("@hourly"))(needs)
         assert jobs.job_types == []
     made = app.job(needs)

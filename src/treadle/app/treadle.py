@@ -17,6 +17,7 @@ from treadle.jobs.declared_limits import DeclaredLimits
 from treadle.jobs.function import Call
 from treadle.jobs.group import JobGroup
 from treadle.jobs.handle import Handle
+from treadle.jobs.job_options import JobDefaults
 from treadle.jobs.keep import checked_keep
 from treadle.jobs.listeners import Kind, Listeners
 from treadle.jobs.middleware import EnqueueMiddleware, Middleware
@@ -35,6 +36,7 @@ from treadle.watching.watch import Watch
 from treadle.words.connections import Connections, check_connections
 from treadle.words.duration import Duration
 from treadle.words.errors import InvalidArgument
+from treadle.words.event_loop import refuse_to_wait
 from treadle.words.fairness import Fairness, check_fairness
 from treadle.words.limits import AnyLimit
 from treadle.words.naming import text_within
@@ -72,6 +74,9 @@ class Treadle(JobGroup):
 
     `fairness` says which jobs of different types and priorities are claimed first: `Fairness(aging="1h")`.
 
+    `defaults` are options of the job functions that do not say otherwise, also those of groups:
+    `JobDefaults(timeout="10m", retry=Retries(1))`.
+
     `version` names the version of your code, such as a tag or a commit: the groups of errors say in which versions they
     occur. By default it is taken from TREADLE_APP_VERSION.
     """
@@ -89,9 +94,10 @@ class Treadle(JobGroup):
         store: str | Store | None = None,
         redaction: Redaction | bool = True,
         fairness: Fairness | None = None,
+        defaults: JobDefaults | None = None,
         version: str | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(defaults=defaults)
         use_redaction(redaction)
         redact_own_log()
         self.database = Database(database, schema, check_connections(connections))
@@ -247,6 +253,7 @@ class Treadle(JobGroup):
         """Run a worker until SIGTERM or Ctrl-C, or, with `drain=True`, until no job is left to run."""
         from treadle.worker.run import run_worker
 
+        refuse_to_wait("async with app.worker(…)")
         run_worker(self.workload, **options)
 
     # Closing

@@ -1,6 +1,5 @@
 """The job as its handler sees it. The state behind it is in attempt.py."""
 
-import asyncio
 import inspect
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
@@ -10,7 +9,7 @@ from uuid import UUID
 
 from treadle.attempt.attempt import Attempt, running_attempt
 from treadle.db.database import AsyncTransaction, Transaction
-from treadle.words.errors import InvalidArgument
+from treadle.words.event_loop import on_event_loop, refuse_to_wait
 from treadle.words.headers import read_headers
 from treadle.words.payload import Json
 
@@ -257,18 +256,6 @@ def current_job() -> Job:
     return job_of(running_attempt.get())
 
 
-def on_event_loop() -> bool:
-    """Whether this code runs on an event loop, which must not be blocked."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
-
-
 def _check_off_event_loop(attempt: Attempt, twin: str) -> None:
     attempt.check()
-    if on_event_loop():
-        raise InvalidArgument(
-            f"this would block the event loop while it waits for the database: use await job.{twin}(…)"
-        )
+    refuse_to_wait(f"await job.{twin}(…)")

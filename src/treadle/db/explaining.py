@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import psycopg
 from psycopg_pool import PoolTimeout
 
-from treadle.db.migrations import not_allowed
+from treadle.db.migrations import no_schema, not_allowed
 from treadle.db.own_connection import NoAnswer
 from treadle.db.pools import PoolBusy
 from treadle.db.url import described
@@ -46,7 +46,7 @@ def explain(error: Exception, schema: str, url: str | None) -> TreadleError:
         )
     if isinstance(error, psycopg.errors.InsufficientPrivilege):
         return not_allowed(error.diag.message_primary, schema)
-    return _wrong_schema(schema)
+    return _wrong_schema(schema, isinstance(error, psycopg.errors.InvalidSchemaName))
 
 
 @contextmanager
@@ -61,7 +61,7 @@ def explained_to_callers(schema: str) -> Iterator[None]:
         if state == psycopg.errors.InsufficientPrivilege.sqlstate:
             raise not_allowed(message, schema) from error
         if state in _WRONG_SCHEMA:
-            raise _wrong_schema(schema) from error
+            raise _wrong_schema(schema, state == psycopg.errors.InvalidSchemaName.sqlstate) from error
         raise
 
 
@@ -76,7 +76,9 @@ def _state(error: BaseException) -> tuple[str | None, str]:
     return None, ""
 
 
-def _wrong_schema(schema: str) -> SchemaError:
+def _wrong_schema(schema: str, is_missing: bool) -> SchemaError:
+    if is_missing:
+        return no_schema(schema)
     return SchemaError(f"schema {schema} does not fit this version of Treadle; run: treadle migrate")
 
 

@@ -137,7 +137,7 @@ def check_schema(connection: Connection[Any], schema: str) -> None:
         raise not_allowed(error.diag.message_primary, schema) from None
     needed = max(number for number, _ in migration_files())
     if state is None:
-        raise SchemaError(f"there is no schema {schema} in this database; run: treadle migrate")
+        raise no_schema(schema)
     _refuse_newer(state, schema, needed)
     missing = {name for name, _ in function_files(connection.info.server_version)} - state.functions.keys()
     if missing and state.version > needed:
@@ -145,6 +145,10 @@ def check_schema(connection: Connection[Any], schema: str) -> None:
     if state.version < needed or missing:
         at = f"is at {state.version} but this version needs {needed}" if state.version < needed else "lacks functions"
         raise SchemaError(f"schema {schema} {at}; run: treadle migrate")
+
+
+def no_schema(schema: str) -> SchemaError:
+    return SchemaError(f"there is no schema {schema} in this database; run: treadle migrate")
 
 
 def schema_problem(url: str, schema: str) -> str | None:

@@ -34,6 +34,7 @@ from treadle.doctor.rules import (
 )
 from treadle.doctor.rules import limits as limit_rules
 from treadle.doctor.rules.unanswered import unanswered
+from treadle.words.commands import as_called
 from treadle.words.refusal import Refusal
 
 
@@ -200,7 +201,8 @@ def examination_steps(schema_name: str, limits: Limits) -> Examination:
         checks = tuple(check for check in checks if not _timed_out(check, facts))
     if isinstance(facts["refusal"], Refusal):  # what follows from it needs no remedy of its own
         checks = tuple(check for check in checks if check not in (STALLED, UNCLAIMED, TICKS))
-    return [*of_version, *(finding for check in checks for finding in _apply(context, check, facts))]
+    found = [*of_version, *(finding for check in checks for finding in _apply(context, check, facts))]
+    return [each._replace(remedy=as_called(each.remedy)) for each in found]
 
 
 def _as_it_is(query: Query[Any]) -> Query[Any]:

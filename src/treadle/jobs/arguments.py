@@ -79,13 +79,13 @@ class Arguments:
         texts = []
         for name, value in given.items():
             if self._names is not None and name not in self._names:
-                raise InvalidPayload(f"{self._name}.{name}", "there is no such argument", f"it takes {self._caller}")
+                raise InvalidPayload(f"{self._name}.{name}", "there is no such argument", self._shown)
             adapter = self._adapted(self._takes(name))
             try:
                 checked = adapter.validate_python(value)
             except ValidationError as error:
                 path, problem = first_problem(error)
-                raise InvalidPayload(f"{self._name}.{name}{path}", problem, f"it takes {self._caller}") from None
+                raise InvalidPayload(f"{self._name}.{name}{path}", problem, self._shown) from None
             text = Encoder(adapter, validated=True).encode(checked, limit, f"{self._name}.{name}")
             texts.append(f"{to_json(name).decode()}:{text}")
         text = "{" + ",".join(texts) + "}"
@@ -96,9 +96,8 @@ class Arguments:
         try:
             given = self._caller.bind(*positional, **named).arguments
         except TypeError as error:
-            raise InvalidPayload(
-                self._name, str(error), f"it takes {self._caller} (the worker passes the job)"
-            ) from None
+            names = [*list(self._caller.parameters)[: len(positional)], *named]
+            raise self._misnamed(names) or InvalidPayload(self._name, str(error), self._shown) from None
         if self._open_ended:
             given.update(given.pop(self._open_ended, {}))
         return given
@@ -114,7 +113,8 @@ class Arguments:
             values = self._adapter.validate_python(given)
             others = self._others.validate_python(self._unnamed(given))
         except ValidationError as error:
-            raise self._explained(error) from None
+            misnamed = self._misnamed(given) if isinstance(given, Mapping) else None
+            raise misnamed or self._explained(error) from None
         except RecursionError:
             raise InvalidPayload(name, "an argument is nested too deeply, or contains itself", "flatten it") from None
         named = {key: value for key, value in values.items() if key in self._caller.parameters}
@@ -138,7 +138,9 @@ class Arguments:
             if self._others is not None:
                 loaded.update(self._others.validate_python(self._unnamed(loaded)))
         except ValidationError as error:
-            raise self._explained(error) from None
+            given = from_json(text)
+            misnamed = self._misnamed(given) if isinstance(given, dict) else None
+            raise misnamed or self._explained(error) from None
         return loaded
 
     def value_of(self, name: str, text: str) -> Json:
@@ -251,7 +253,26 @@ class Arguments:
 
     def _explained(self, error: ValidationError) -> InvalidPayload:
         path, problem = first_problem(error)
-        return InvalidPayload(f"{self._name}{path}", problem, f"it takes {self._caller}")
+        return InvalidPayload(f"{self._name}{path}", problem, self._shown)
+
+    def _misnamed(self, given: Iterable[str]) -> InvalidPayload | None:
+        """What a call with arguments of these names lacks, and has too much."""
+        names = list(given)
+        if (job := self.job_parameter) in names:
+            return InvalidPayload(self._name, f"{job} is the job, which the worker passes", "leave it out")
+        parameters = self._caller.parameters.values()
+        required = [each.name for each in parameters if each.default is each.empty and each.kind != each.VAR_KEYWORD]
+        missing = [name for name in required if name not in names]
+        unexpected = [] if self._open_ended else [str(name) for name in names if name not in self._caller.parameters]
+        problems = [
+            f"{what}: {', '.join(found)}" for what, found in (("missing", missing), ("unexpected", unexpected)) if found
+        ]
+        return InvalidPayload(self._name, "; ".join(problems), self._shown) if problems else None
+
+    @property
+    def _shown(self) -> str:
+        job = self.job_parameter
+        return f"it takes {self._caller}" + ("" if job is None else f" (the worker passes {job})")
 
     def _unnamed(self, given: Mapping[str, Any]) -> dict[str, Any]:
         return {name: value for name, value in given.items() if name not in self._caller.parameters}

@@ -23,11 +23,13 @@ from treadle.db.query import Query
 from treadle.jobs.arguments import Arguments
 from treadle.jobs.backend import Backend
 from treadle.jobs.handle import Handle
+from treadle.jobs.job_options import JobDefaults, job_options
 from treadle.jobs.middleware import EnqueueCall
 from treadle.jobs.outputs import after_of, outputs_of
 from treadle.jobs.policy import Policy
 from treadle.words.after import After, HasId, Waitable, combined, id_of, waits_for
 from treadle.words.errors import InvalidArgument, InvalidJob, NotIncluded, QueueFull
+from treadle.words.event_loop import refuse_to_wait
 from treadle.words.graph import SIGNAL, WORKFLOW
 from treadle.words.limits import LimitDeclaration, Per, TypeSettings, partition_of
 from treadle.words.naming import text_within
@@ -140,6 +142,8 @@ class Enqueuer(Generic[P, R]):
 
     def _run(self, queries: list[Query[list[Enqueued]]], database: Database) -> list[list[Enqueued]]:
         """If max_pending is reached, it is tried again for as long as the function says."""
+        if self._function.wait:
+            refuse_to_wait(f"await {self._function.name}.aenqueue(…)")
         end = time.monotonic() + (self._function.wait or 0)
         while True:
             try:
@@ -338,8 +342,11 @@ class JobFunction(Enqueuer[P, R], Generic[P, R, Q, C]):
         settings: Sequence[TypeSettings] = (),
         parts: Mapping[str, Per] = MappingProxyType({}),
         wait: float | None = None,
+        given: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
+        """`given` are the options of its decorator, which defaults leave alone."""
         super().__init__(self, {})
+        self._given = given
         self.limits = limits
         self.settings = settings
         self.parts = parts
@@ -383,6 +390,13 @@ class JobFunction(Enqueuer[P, R], Generic[P, R, Q, C]):
     def payload_limit(self) -> int:
         """Of its application. Before it has one, the limit of PostgreSQL."""
         return _MOST_BYTES if self._backend is None else self._backend.payload_limit
+
+    def fill_in(self, options: JobDefaults) -> None:
+        """Give it these options where its decorator says nothing."""
+        if options.given:
+            self._given = {**options.given, **self._given}
+            checked = job_options(**self._given)
+            self.policy, self.defaults = checked.policy, checked.defaults
 
     def __call__(self, /, *args: Q.args, **kwargs: Q.kwargs) -> C:
         result: C = self.function(*args, **kwargs)

@@ -1,20 +1,17 @@
 """Job functions that are declared without an application: `@jobs.job` first, `app.include(jobs)` later."""
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
 from treadle.attempt.job import Job
 from treadle.jobs.function import JobFunction
-from treadle.jobs.job_options import JobOptions, Timeout, job_options
+from treadle.jobs.job_options import CheckedOptions, JobDefaults, JobOptions, check_defaults, job_options
 from treadle.jobs.schedules import AnyFunction, DeclaredSchedule, ScheduleOptions, check_schedule
-from treadle.words.duration import Duration
 from treadle.words.errors import InvalidJob, UnknownJobType
-from treadle.words.limits import AnyLimit, Per, declared_limits, fair_settings
+from treadle.words.limits import declared_limits, fair_settings
 from treadle.words.naming import text_within
-from treadle.words.retries import Retries
-from treadle.words.size import Size
+from treadle.words.options import known_options
 from treadle.words.times import Times
-from treadle.words.unique import Unique
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -50,15 +47,22 @@ class JobGroup:
 
         app.include(jobs)   # in the module of the application
 
+    `defaults` are for those of its functions that do not say otherwise: `JobGroup(defaults=JobDefaults(queue="web"))`;
+    what they leave open, the defaults of the application say.
+
     Before that, a job function can be called, but not enqueued. A group belongs to one application: enqueue() has to
     know which database the job goes to.
     """
 
-    def __init__(self) -> None:
+    @known_options("JobGroup()")
+    def __init__(self, *, defaults: JobDefaults | None = None) -> None:
+        self._defaults = check_defaults(defaults)
         self._functions: dict[str, AnyFunction] = {}
         self._schedules: dict[str, DeclaredSchedule] = {}
         self._app: JobGroup | None = None
 
+    @overload
+    def job(self, /, **options: "Unpack[JobOptions]") -> _Decorator: ...
     @overload
     def job(
         self, function: Callable[Concatenate[Job, P], Coroutine[Any, Any, R]], /
@@ -69,28 +73,6 @@ class JobGroup:
     def job(self, function: Callable[Concatenate[Job, P], R], /) -> JobFunction[P, R, Concatenate[Job, P], R]: ...
     @overload
     def job(self, function: Callable[P, R], /) -> JobFunction[P, R, P, R]: ...
-    @overload
-    def job(
-        self,
-        /,
-        *,
-        name: str | None = ...,
-        aliases: Sequence[str] = ...,
-        priority: int = ...,
-        queue: str = ...,
-        retry: Retries = ...,
-        timeout: Timeout | None = ...,
-        process: bool = ...,
-        memory_limit: Size | None = ...,
-        logs: bool = ...,
-        prints: bool = ...,
-        schedule: Times | None = ...,
-        expires: Duration | None = ...,
-        unique: Unique | None = ...,
-        limits: AnyLimit | Sequence[AnyLimit] | None = ...,
-        fair_by: Per | None = ...,
-        weight: int | None = ...,
-    ) -> _Decorator: ...
     def job(self, function: Any = None, /, **given: Any) -> Any:
         """Decorate a function to make it a job function: `@app.job` or `@app.job(priority=10)`.
 
@@ -116,10 +98,11 @@ class JobGroup:
         `limits=[Limit(100), Limit(3, per="tenant"), Rate(10, "1s"), MaxPending(1000)]`. A job uses `weight` of each.
         With `fair_by`, the values of that argument take turns.
         """
+        given = {**self._defaults.given, **given}
         options = job_options(**given)
 
         def register(function: Callable[..., Any]) -> AnyFunction:
-            made = _made(function, options)
+            made = _made(function, options, given)
             if options.schedule is None:
                 self._add(made)
                 return made
@@ -168,6 +151,7 @@ class JobGroup:
         self._check_names(function)
         if self._app is not None:
             self._app._add(function)
+        function.fill_in(self._defaults)
         self._functions.update(dict.fromkeys((function.name, *function.aliases), function))
 
     def _check_schedule(self, schedule: DeclaredSchedule) -> None:
@@ -204,7 +188,7 @@ class JobGroup:
         self._app = app
 
 
-def _made(function: Callable[..., Any], options: JobOptions) -> AnyFunction:
+def _made(function: Callable[..., Any], options: CheckedOptions, given: Mapping[str, Any]) -> AnyFunction:
     if isinstance(function, JobFunction):
         raise InvalidJob(f"{function.name} is already a job function")
     if not callable(function) or not hasattr(function, "__name__"):
@@ -222,4 +206,5 @@ def _made(function: Callable[..., Any], options: JobOptions) -> AnyFunction:
         [] if options.fair_by is None else fair_settings(options.fair_by, name, options.aliases),
         options.parts,
         options.wait,
+        given,
     )

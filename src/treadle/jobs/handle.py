@@ -25,6 +25,7 @@ from treadle.why.reason import Reason
 from treadle.words.changes import Action
 from treadle.words.duration import Duration, duration
 from treadle.words.errors import InvalidArgument, JobCancelled, JobFailed, UndecodableJob
+from treadle.words.event_loop import refuse_to_wait
 from treadle.words.job import JobError, JobRow
 from treadle.words.record import LogLine, RecordedEvent
 from treadle.words.snapshot import Progress
@@ -128,6 +129,7 @@ class Handle(Generic[Result]):
 
         Without a terminal, prints lines instead. Ctrl-C stops watching; the job continues.
         """
+        refuse_to_wait("await handle.awatch()")
         return self._viewer().run()[self.id]
 
     async def awatch(self) -> Status:
@@ -200,7 +202,8 @@ class Handle(Generic[Result]):
         """Wait until the job has finished, and return what its handler returned.
 
         Raises JobFailed or JobCancelled if that is how it finished, and TimeoutError if it has not finished within
-        `timeout`. A notification wakes the caller; on your own connection, the job is polled every 0.2 s.
+        `timeout`. A notification wakes the caller; on your own connection, the job is polled every 0.2 s. On an event
+        loop, it does not wait: use `await handle.aresult()`.
         """
         end = _deadline(timeout)
         while True:
@@ -209,6 +212,7 @@ class Handle(Generic[Result]):
                 row = self._database.persist(job_queries.get_job(self.id))
                 if row.status.finished:
                     return self._returned(row)
+                refuse_to_wait("await handle.aresult(…)")
                 woken.result(self._wait_seconds(end))
             except TimeoutError:
                 if end is not None and time.monotonic() >= end:

@@ -1,14 +1,15 @@
 """The options of `@app.job`: checked, with their defaults."""
 
 from collections.abc import Sequence
-from typing import NamedTuple, TypeAlias, cast
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple, TypeAlias, TypedDict, cast
 
 from treadle.db.queries.enqueueing import EnqueueOptions, check_options
 from treadle.jobs.policy import Policy
 from treadle.words.duration import Duration, duration
 from treadle.words.errors import InvalidArgument
 from treadle.words.limits import AnyLimit, MaxPending, Per, check_limits, part_name
-from treadle.words.options import known_options
+from treadle.words.options import checked_value, known_options
 from treadle.words.priority import Priority
 from treadle.words.retries import Retries, check_retry
 from treadle.words.size import Size, size
@@ -21,7 +22,60 @@ Timeout: TypeAlias = Duration | tuple[Duration | None, Duration]
 DEADLINE_GRACE = 10.0
 
 
-class JobOptions(NamedTuple):
+class JobOptions(TypedDict, total=False):
+    """The options of `@app.job`, for a dict that several functions share: `COMMON: JobOptions = {"queue": "web"}`."""
+
+    name: str | None
+    aliases: Sequence[str]
+    priority: int
+    queue: str
+    retry: Retries
+    timeout: Timeout | None
+    process: bool
+    memory_limit: Size | None
+    logs: bool
+    prints: bool
+    schedule: Times | None
+    expires: Duration | None
+    unique: Unique | None
+    limits: AnyLimit | Sequence[AnyLimit] | None
+    fair_by: Per | None
+    weight: int | None
+
+
+@checked_value
+@dataclass(frozen=True, kw_only=True)
+class JobDefaults:
+    """Options of the functions of an application, or of a group, that do not say otherwise: JobDefaults(timeout="10m",
+    retry=Retries(1))."""
+
+    priority: int | None = None
+    queue: str | None = None
+    retry: Retries | None = None
+    timeout: Timeout | None = None
+    expires: Duration | None = None
+    logs: bool | None = None
+    prints: bool | None = None
+
+    def __post_init__(self) -> None:
+        job_options(**self.given)
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """As options of `@app.job`."""
+        found = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {name: value for name, value in found.items() if value is not None}
+
+
+def check_defaults(given: object) -> JobDefaults:
+    if given is None:
+        return JobDefaults()
+    if not isinstance(given, JobDefaults):
+        raise InvalidArgument(f'defaults must be JobDefaults(…), such as JobDefaults(timeout="10m"), got {given!r}')
+    return given
+
+
+class CheckedOptions(NamedTuple):
     name: str | None
     aliases: tuple[str, ...]
     policy: Policy
@@ -62,7 +116,7 @@ def job_options(  # noqa: PLR0913 - its options
     limits: AnyLimit | Sequence[AnyLimit] | None = None,
     fair_by: Per | None = None,
     weight: int | None = None,
-) -> JobOptions:
+) -> CheckedOptions:
     """Check the options of `@app.job`."""
     if isinstance(aliases, str):
         raise InvalidArgument(f"aliases must be a list of strings, got {aliases!r}")
@@ -87,7 +141,7 @@ def job_options(  # noqa: PLR0913 - its options
     )
     if fair_by is not None:
         part_name(fair_by)
-    return JobOptions(name, tuple(aliases), policy, defaults, schedule, check_limits(limits), fair_by)
+    return CheckedOptions(name, tuple(aliases), policy, defaults, schedule, check_limits(limits), fair_by)
 
 
 def _limits_of(timeout: Timeout | None) -> tuple[float | None, float | None]:

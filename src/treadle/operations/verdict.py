@@ -27,6 +27,7 @@ from treadle.doctor.rules.lanes import claims_by_hand, pauses_lane, serves, unse
 from treadle.doctor.rules.work import last_worker
 from treadle.text.masking import masked
 from treadle.words.changes import Pause
+from treadle.words.commands import as_called
 from treadle.words.errors import DatabaseUnreachable, TooSlow, TreadleError
 from treadle.words.formatting import printable, span
 from treadle.words.refusal import Refusal
@@ -307,7 +308,7 @@ def _verdict(
     severity: Severity, sentence: str, finding: str, link: str = "", action: str = "", remedy: str = ""
 ) -> Verdict:
     # Names are stored by anyone who may enqueue.
-    return Verdict(severity, printable(sentence), finding, link, action, remedy)
+    return Verdict(severity, printable(sentence), finding, link, action, as_called(remedy))
 
 
 def _place(lane: DueLane) -> str:

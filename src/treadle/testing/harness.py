@@ -9,7 +9,6 @@ from datetime import datetime
 from typing import Any
 
 from treadle.app.treadle import Treadle
-from treadle.attempt.job import on_event_loop
 from treadle.db.database import Source
 from treadle.db.queries import jobs as job_queries
 from treadle.db.query import Query, Result
@@ -23,6 +22,7 @@ from treadle.testing.matching import Wanted, difference
 from treadle.testing.redirection import Redirection, calling_thread
 from treadle.words.duration import Duration
 from treadle.words.errors import InvalidArgument, SchemaError
+from treadle.words.event_loop import on_event_loop
 from treadle.words.job import JobRow
 
 # Attempts that one drain runs at most.

@@ -20,6 +20,7 @@ from treadle.db.reconnecting import REFUSED, reconnect_delay
 from treadle.db.script import Request, aiterate, iterate
 from treadle.watching.watch import ANY, Watch
 from treadle.words.errors import DatabaseUnreachable
+from treadle.words.event_loop import refuse_to_wait
 from treadle.words.record import RecordedEvent
 
 BATCH = 1000
@@ -111,6 +112,7 @@ class _Runner:
             case Listen():
                 self._listen()
             case Wait():
+                refuse_to_wait("async for, or follow=False")
                 self._wait()
             case Sleep(seconds):
                 time.sleep(seconds)

@@ -8,6 +8,7 @@ from treadle.why import queries
 from treadle.why.decide import decide, decide_schedule
 from treadle.why.facts import ScheduleFacts
 from treadle.why.reason import Reason
+from treadle.words.commands import as_called
 from treadle.words.errors import JobNotFound
 
 
@@ -17,7 +18,7 @@ def why(database: Database, job_id: UUID) -> Reason:
     if other := facts.waited_for or facts.blocker:
         with suppress(JobNotFound):  # deleted in the meantime
             blocker = decide(database.read(queries.get_job_facts(other)))
-    return decide(facts, blocker)
+    return _as_called(decide(facts, blocker))
 
 
 async def awhy(database: Database, job_id: UUID) -> Reason:
@@ -26,7 +27,7 @@ async def awhy(database: Database, job_id: UUID) -> Reason:
     if other := facts.waited_for or facts.blocker:
         with suppress(JobNotFound):
             blocker = decide(await database.aread(queries.get_job_facts(other)))
-    return decide(facts, blocker)
+    return _as_called(decide(facts, blocker))
 
 
 def why_schedule(database: Database, name: str) -> Reason:
@@ -35,7 +36,7 @@ def why_schedule(database: Database, name: str) -> Reason:
     if job_id := _unfinished_job(facts):
         with suppress(JobNotFound):
             unfinished = decide(database.read(queries.get_job_facts(job_id)))
-    return decide_schedule(facts, unfinished)
+    return _as_called(decide_schedule(facts, unfinished))
 
 
 async def awhy_schedule(database: Database, name: str) -> Reason:
@@ -44,7 +45,11 @@ async def awhy_schedule(database: Database, name: str) -> Reason:
     if job_id := _unfinished_job(facts):
         with suppress(JobNotFound):
             unfinished = decide(await database.aread(queries.get_job_facts(job_id)))
-    return decide_schedule(facts, unfinished)
+    return _as_called(decide_schedule(facts, unfinished))
+
+
+def _as_called(reason: Reason) -> Reason:
+    return reason._replace(remedy=as_called(reason.remedy))
 
 
 def _unfinished_job(facts: ScheduleFacts) -> UUID | None:

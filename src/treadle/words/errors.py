@@ -9,6 +9,11 @@ from treadle.words.outcome import Interrupt
 class TreadleError(Exception):
     """The base of all errors of Treadle."""
 
+    def __str__(self) -> str:
+        from treadle.words.commands import as_called  # of no use to those who see no error
+
+        return as_called(super().__str__())
+
 
 class InvalidPayload(TreadleError, ValueError):
     """A value that the database would not return unchanged."""

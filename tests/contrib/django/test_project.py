@@ -63,6 +63,8 @@ def test_a_new_version_of_the_schema_is_told_by_django(empty: Project, tmp_path:
 def test_sqlmigrate_prints_what_would_run(empty: Project) -> None:
     printed = empty.manage("sqlmigrate", "treadle", "0001")
     assert re.search(r'create table "?treadle"?\.jobs', printed)
+    told = empty.manage("treadle", "jobs", fails=True)
+    assert "there is no schema treadle in this database; run: manage.py migrate" in told
     assert empty.execute("select 1 from pg_tables where schemaname = 'treadle'") == []
 
 

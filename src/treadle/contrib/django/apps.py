@@ -13,6 +13,7 @@ from treadle.contrib.django.checks import check_schema, check_settings, find_mis
 from treadle.contrib.django.conf import configuration
 from treadle.contrib.django.schema import upgrade_after_migrate
 from treadle.jobs.group import JobGroup
+from treadle.words.commands import call_commands
 
 
 class TreadleConfig(AppConfig):  # type: ignore[misc]
@@ -21,6 +22,10 @@ class TreadleConfig(AppConfig):  # type: ignore[misc]
     verbose_name = "Treadle"
 
     def ready(self) -> None:
+        call_commands(
+            "manage.py treadle",
+            {"treadle migrate": "manage.py migrate", "treadle worker module:app": "manage.py treadle worker"},
+        )
         checks.register(check_settings)
         checks.register(check_schema, checks.Tags.database)
         if find_mistakes():  # `manage.py check` names them

@@ -10,7 +10,8 @@ from typing import Any
 from asgiref.sync import SyncToAsync, ThreadSensitiveContext
 from django.db import connections
 
-from treadle.attempt.job import Job, on_event_loop
+from treadle.attempt.job import Job
+from treadle.words.event_loop import on_event_loop
 
 
 def manage_connections(job: Job) -> Iterator[None]:

@@ -1,0 +1,19 @@
+"""Whether this code runs on an event loop, which must not be blocked."""
+
+import asyncio
+
+from treadle.words.errors import InvalidArgument
+
+
+def on_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def refuse_to_wait(instead: str) -> None:
+    """Raise InvalidArgument on an event loop, with what to write instead: what is waited for may need that loop."""
+    if on_event_loop():
+        raise InvalidArgument(f"this would block the event loop while it waits: use {instead}")
