@@ -890,6 +890,7 @@ CREATE TABLE treadle.dependencies (
     needs character varying(20) DEFAULT 'completed'::character varying NOT NULL,
     watched boolean DEFAULT false NOT NULL,
     stopped boolean DEFAULT false NOT NULL,
+    grows boolean DEFAULT false NOT NULL,
     arguments character varying(100)[],
     nth integer,
     step character varying(100),
@@ -905,6 +906,8 @@ COMMENT ON COLUMN treadle.dependencies.needs IS 'What that job has to be: comple
 COMMENT ON COLUMN treadle.dependencies.watched IS 'The end of that job is, or was, noticed. Of all jobs that a job waits for, one is watched at a time.';
 
 COMMENT ON COLUMN treadle.dependencies.stopped IS 'This one did not complete, and so the job was cancelled, or the workflow fails. If this one is retried, the other waits again.';
+
+COMMENT ON COLUMN treadle.dependencies.grows IS 'The arguments are the results of a group: those of jobs that the other one adds while it runs are added to them.';
 
 COMMENT ON COLUMN treadle.dependencies.arguments IS 'The arguments of the job that get the result of the other.';
 

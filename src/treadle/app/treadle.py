@@ -145,7 +145,7 @@ class Treadle(JobGroup):
         """Return a handle of the job with this id."""
         return Handle(self.backend, job_id(job))
 
-    def workflow(self, job: AnyJob) -> WorkflowHandle:
+    def workflow(self, job: AnyJob) -> WorkflowHandle[Any]:
         """Return a handle of the workflow with this id."""
         return WorkflowHandle(self.backend, job_id(job), is_new=False)
 

@@ -35,9 +35,11 @@ from treadle.words.payload import Encoded
 from treadle.words.retries import check_retry_of_job
 from treadle.words.stored import Noted
 from treadle.words.unique import Enqueued, Unique, check_unique
+from treadle.words.work import Work
 
 P = ParamSpec("P")  # the parameters of enqueue(): those of the function, without the job
 R = TypeVar("R")  # the result of the job
+S = TypeVar("S", covariant=True)  # the same, of a call
 Q = ParamSpec("Q")  # the parameters of the function itself
 C = TypeVar("C")  # what a call returns: for an async function, a coroutine
 
@@ -281,13 +283,13 @@ class Prepared(NamedTuple):
     options: dict[str, Any]
 
 
-class Call(Generic[R]):
+class Call(Work[S], Generic[S]):
     """A call of a job function that is not enqueued yet."""
 
     def __init__(
         self,
-        function: "JobFunction[..., R, ..., Any]",
-        enqueuer: Enqueuer[..., R],
+        function: "JobFunction[..., S, ..., Any]",
+        enqueuer: Enqueuer[..., S],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> None:
@@ -299,7 +301,7 @@ class Call(Generic[R]):
     def prepared(self) -> Prepared:
         return self._enqueuer.prepared(self.args, self.kwargs)
 
-    def with_first(self, value: Any) -> "Call[R]":
+    def with_first(self, value: Any) -> "Call[S]":
         """The same call with this as its first argument, unless that is given or it has none."""
         first = self.function.arguments.first
         if self.args or first is None or first in self.kwargs:

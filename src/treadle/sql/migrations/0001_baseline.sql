@@ -754,6 +754,7 @@ create table treadle.dependencies (
     needs     varchar(20) not null default 'completed' check (needs in ('completed', 'ended', 'failed', 'member')),
     watched   boolean not null default false,
     stopped   boolean not null default false,
+    grows     boolean not null default false,
     arguments varchar(100)[],
     nth       int,
     step      varchar(100),
@@ -765,6 +766,7 @@ comment on table treadle.dependencies is 'Which jobs wait for which others (usin
 comment on column treadle.dependencies.needs is 'What that job has to be: completed; ended, then it may also have failed, or was cancelled or deleted; failed, then it must not have completed; or a member, then the job that waits is a workflow, and fails if this one does not complete.';
 comment on column treadle.dependencies.watched is 'The end of that job is, or was, noticed. Of all jobs that a job waits for, one is watched at a time.';
 comment on column treadle.dependencies.stopped is 'This one did not complete, and so the job was cancelled, or the workflow fails. If this one is retried, the other waits again.';
+comment on column treadle.dependencies.grows is 'The arguments are the results of a group: those of jobs that the other one adds while it runs are added to them.';
 comment on column treadle.dependencies.arguments is 'The arguments of the job that get the result of the other.';
 comment on column treadle.dependencies.nth is 'The argument is a list, and this is the position of the result in it. Null: the argument is the result.';
 comment on column treadle.dependencies.step is 'What the workflow calls this job.';

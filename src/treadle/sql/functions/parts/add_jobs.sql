@@ -49,7 +49,10 @@ begin
             select (p_options.workflow ->> 'id')::uuid, null::boolean, case when v_workflow.has_ended then false end;
             return;
         end if;
-        p_options.workflow := p_options.workflow || jsonb_build_object('id', v_workflow.id);
+        p_options.workflow := p_options.workflow || jsonb_strip_nulls(jsonb_build_object(
+            'id', v_workflow.id,
+            'by', nullif((p_options.workflow ->> 'id')::uuid, v_workflow.id)
+        ));
         v_has_plan := v_workflow.has_plan;
         v_job.flags := coalesce(v_job.flags, 0) | treadle.flag_member() | treadle.flag_counting();
     end if;

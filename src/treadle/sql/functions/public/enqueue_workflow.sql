@@ -7,8 +7,10 @@
 --   part             of which workflow they are a part: 0 is this one, others are nested in it. Null: of none
 --   steps, efforts   lists: what the workflow calls them, and how much of its work they are
 --   positions        a list: the positions of their results in that of their workflow; null for none, -1 for the whole
+--   grows            their workflow is a group: see add_members()
 --   after            as in enqueue_with_options(), where nth instead of id is the number of a job of this workflow,
---                    from 0, and position instead of nth is the position in a list; -1 as nth is this workflow itself
+--                    from 0, and position instead of nth is the position in a list; -1 as nth is this workflow itself;
+--                    grows, if that list is of the results of a group
 --   priority, queue, run_at, delay, key, max_attempts, weight, partition, partitions, expires, expires_at, headers
 --   signal           they wait for a signal; data has its name and the timeout in seconds
 --   workflow         the number of a nested workflow, which this block is: its data has a name
@@ -62,11 +64,11 @@ begin
             select jsonb_agg(jsonb_strip_nulls(jsonb_build_object(
                 'id', coalesce(edge.id, case when edge.nth = -1 then v_own else v_ids[edge.nth + 1] end),
                 'ok_to_fail', edge.ok_to_fail, 'if_failed', edge.if_failed, 'arguments', edge.arguments,
-                'nth', edge.position
+                'nth', edge.position, 'grows', edge.grows
             )))
             into v_after
             from jsonb_to_recordset(nullif(v_block -> 'after', 'null'))
-                as edge (id uuid, nth int, ok_to_fail boolean, if_failed boolean, arguments jsonb, position int);
+                as edge (id uuid, nth int, ok_to_fail boolean, if_failed boolean, arguments jsonb, position int, grows boolean);
             select each.id
             into v_missing
             from jsonb_to_recordset(v_after) as each (id uuid)
@@ -78,7 +80,7 @@ begin
 
             v_part := case
                 when v_block ? 'part' then jsonb_strip_nulls(jsonb_build_object(
-                    'id', v_workflows[(v_block ->> 'part')::int + 1], 'is_new', true, 'efforts', v_block -> 'efforts'
+                    'id', v_workflows[(v_block ->> 'part')::int + 1], 'is_new', true, 'grows', v_block -> 'grows', 'efforts', v_block -> 'efforts'
                 )) || jsonb_build_object('steps', v_block -> 'steps', 'positions', v_block -> 'positions')
             end;
             if v_block ? 'workflow' then
