@@ -421,7 +421,7 @@ COMMENT ON FUNCTION treadle.find_lost_claims(p_ids uuid[], p_leases bigint[]) IS
 
 COMMENT ON FUNCTION treadle.find_unbegun(p_worker_id character varying, p_begun uuid[], p_here integer, p_in_children integer, p_seconds double precision) IS 'Of the jobs that a worker has claimed, the oldest that it should have begun: it was claimed p_seconds ago or longer, it is not among p_begun (those that the worker knows to have begun), and the worker has room for it. p_here of them run in the worker itself, and p_in_children in child processes. The process that renews the worker''s lease calls this while the worker begins no jobs.';
 
-COMMENT ON FUNCTION treadle.find_workflow(p_id uuid, OUT id uuid, OUT has_ended boolean, OUT has_plan boolean) IS 'For enqueue_with_options(): the workflow with this id, or the one that this job is a part of (id is null if there is none). It cannot end before the transaction does. has_plan: it still has to add jobs by itself.';
+COMMENT ON FUNCTION treadle.find_workflow(p_id uuid, OUT id uuid, OUT has_ended boolean, OUT has_plan boolean, OUT member uuid) IS 'For enqueue_with_options(): the workflow with this id, or the one that this job is a part of (id is null if there is none). It cannot end before the transaction does. has_plan: it still has to add jobs by itself. member: the job by which it is a part of the workflow: itself; or a job that it replaces, unless it is one of a group in that one''s place.';
 
 COMMENT ON FUNCTION treadle.finish_step(p_id uuid, p_position integer, p_name character varying, p_result jsonb, p_lease bigint, p_worker_id character varying) IS 'Records that a step of a job is finished, with its result. Returns false if the claim is lost. Calling it twice, as after a lost reply, records it once.';
 
@@ -691,6 +691,8 @@ COMMENT ON FUNCTION treadle.release_job(p_id uuid, p_delay interval, p_lease big
 COMMENT ON FUNCTION treadle.renew_workers(p_worker_ids character varying[], p_lease interval, p_asleep boolean) IS 'Renews the leases of workers; call it again before p_lease has passed. p_asleep: they have a long lease and no jobs, and renew it with p_asleep false, and an ordinary lease, before they claim (decision 53).';
 
 COMMENT ON FUNCTION treadle.reopen_limit(p_name character varying) IS 'After a limit was changed: lanes that wait for it are searched again.';
+
+COMMENT ON FUNCTION treadle.replace_job(p_worker_id character varying, p_id uuid, p_lease bigint, p_seconds double precision, p_blocks jsonb, p_nths integer[], p_stored uuid[], OUT accepted boolean, OUT problem text) IS 'Ends the attempt of a claimed job whose handler hands its result over to other jobs, and enqueues those. From then on the job is a workflow of these jobs (p_blocks as in enqueue_workflow()): it ends when they have ended, with their result. Fenced by its lease number and worker; all or nothing. p_stored are stored objects, each used by the job with the number in p_nths.';
 
 COMMENT ON FUNCTION treadle.report_jobs(p_worker_id character varying, p_ids uuid[], p_leases bigint[], p_seconds double precision[], p_progress integer[], p_stages character varying[], p_paces text[]) IS 'Marks claimed jobs as running for p_seconds, with this progress, stage and pace (null: unchanged). Returns the ids that were accepted; the claims of the others are lost.';
 

@@ -16,7 +16,7 @@ import psycopg
 from chaos.ledger import FOLDER, Ledger
 from pydantic_core import core_schema
 
-from treadle import Job, Retries, Treadle
+from treadle import Job, Retries, Treadle, group
 
 app = Treadle(schema=os.environ.get("TREADLE_TEST_SCHEMA", "treadle"))
 _ledgers: dict[str, Ledger] = {}
@@ -255,6 +255,16 @@ def tidy_up(job: Job, seconds: float) -> str:
         time.sleep(0.01)
     time.sleep(seconds)
     return "tidy"
+
+
+@app.job(retry=Retries(0), process=True)
+def replace_in_child(job: Job, words: list[str]) -> list[str]:
+    return job.replace_with(group(*(repeat.call(word) for word in words)))
+
+
+@app.job
+async def repeat(word: str) -> str:
+    return 2 * word
 
 
 @app.job(retry=Retries(0), process=True)

@@ -29,7 +29,7 @@ from treadle.worker.recycling import UNLIMITED, Limits
 from treadle.worker.running import Running, deadline_of
 from treadle.worker.tracing import restore, tracing, untraced
 
-_SUCCESSES = (Ending.COMPLETED, Ending.WRITTEN)
+_SUCCESSES = (Ending.COMPLETED, Ending.REPLACED, Ending.WRITTEN)
 
 
 class Executor:
@@ -129,7 +129,7 @@ class Executor:
 
 
 def _value(outcome: Outcome) -> Any:
-    return None if outcome.result is None else from_json(outcome.result)
+    return from_json(outcome.result) if outcome.result is not None and outcome.ending is Ending.COMPLETED else None
 
 
 def _pool(threads: int) -> ThreadPoolExecutor:

@@ -5,12 +5,14 @@ from typing import Any
 
 from treadle.attempt.attempt import Attempt
 from treadle.jobs.function import JobFunction
+from treadle.jobs.workflows.workflow import replacement
 from treadle.text.exceptions import clean_error, format_traceback, without_our_frames
 from treadle.text.log import log
 from treadle.words.control import Cancel, RateLimited, Retry, Snooze
 from treadle.words.errors import InvalidPayload, JobInterrupted
 from treadle.words.outcome import Ending, Interrupt, Outcome
 from treadle.words.stored import Noted
+from treadle.words.work import Replacement
 
 _DONE = Outcome(Ending.COMPLETED)
 _WRITTEN = Outcome(Ending.WRITTEN)
@@ -34,12 +36,15 @@ def returned(function: JobFunction[..., Any, ..., Any], attempt: Attempt, result
     if result is None:
         return _DONE
     try:
+        if isinstance(result, Replacement):
+            return Outcome(Ending.REPLACED, result=replacement(result.work))
         with Noted() as used:
             text = function.encode_result(result)
         return Outcome(Ending.COMPLETED, result=text, stored=tuple(map(str, used)))
     except Exception as error:
         # No retry: the handler would return the same again.
-        message = error if isinstance(error, InvalidPayload) else f"the result cannot be stored: {clean_error(error)}"
+        kind = "replaced" if isinstance(result, Replacement) else "stored"
+        message = error if isinstance(error, InvalidPayload) else f"the result cannot be {kind}: {clean_error(error)}"
         return Outcome(Ending.FAILED, error=clean_error(message))
 
 

@@ -69,18 +69,21 @@ class Blocks:
             )
 
     def queries(self, name: str, options: Mapping[str, Any], headers: Mapping[str, str]) -> list[Query[Any]]:
-        """What enqueues the workflow: the result is that of the last one. The headers are added to those of the jobs,
-        also of those that the workflow adds later."""
+        """What enqueues the workflow: the result is that of the last one."""
+        self.add_headers(headers)
+        found: list[Query[Any]] = [workflow_queries.enqueue_workflow(name, self.records, self.uses, options)]
+        if self.uses:
+            found.insert(0, stored_queries.lock({stored_id for _, stored_id in self.uses}))
+        return found
+
+    def add_headers(self, headers: Mapping[str, str]) -> None:
+        """Add these headers to those of the jobs, also of those that the workflow adds later."""
         if headers:
             encode_headers(headers)
             for block in self.records:
                 plan = block.get("plan", {})
                 for record in (block, plan, *plan.get("undo", ())):
                     record["headers"] = {**headers, **record.get("headers", {})}
-        found: list[Query[Any]] = [workflow_queries.enqueue_workflow(name, self.records, self.uses, options)]
-        if self.uses:
-            found.insert(0, stored_queries.lock({stored_id for _, stored_id in self.uses}))
-        return found
 
     def add_undo(self, name: str) -> None:
         """What is to be done if the workflow fails, if anything is."""

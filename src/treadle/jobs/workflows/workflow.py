@@ -1,5 +1,6 @@
 """Workflows: any graph of steps, as a value that can be enqueued."""
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar, cast, get_args, get_origin
 
@@ -270,9 +271,29 @@ class Workflow(StepGraph, Work[W], Generic[W]):
             options["deadline"] = self.deadline
         return blocks.queries(self.name, options, call.headers)
 
+    def _replacement(self) -> str:
+        if self.callbacks or self.deadline is not None:
+            raise InvalidArgument(f"{self.name} replaces a job: it cannot have callbacks or a deadline")
+        blocks, backend = self._blocks()
+        with backend.middlewares.around_enqueue(queries.WORKFLOW) as call:
+            blocks.add_headers(call.headers)
+        nths, stored = [nth for nth, _ in blocks.uses], [str(each) for _, each in blocks.uses]
+        return json.dumps({"blocks": blocks.records, "nths": nths, "stored": stored})
+
     def _handle(self, enqueued: EnqueuedWorkflow, blocks: Blocks, backend: Backend) -> WorkflowHandle[W]:
         named = {name: blocks.handle(backend, step, enqueued.jobs) for name, step in self.names.items()}
         return WorkflowHandle(backend, enqueued.id, named, returns=self._returns)
+
+
+def replacement(work: Work[Any]) -> str:
+    """What replace_job() needs to put this in the place of a job, as JSON."""
+    whole: Any = work if isinstance(work, Workflow) else None
+    if isinstance(work, Call):
+        whole = Workflow()
+        whole.returns(whole.add(work))
+    elif whole is None:
+        whole = cast(Any, work).workflow()
+    return cast(str, whole._replacement())
 
 
 def noted(results: Sequence[Any], call: EnqueueCall) -> EnqueuedWorkflow:

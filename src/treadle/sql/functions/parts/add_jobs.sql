@@ -51,7 +51,7 @@ begin
         end if;
         p_options.workflow := p_options.workflow || jsonb_strip_nulls(jsonb_build_object(
             'id', v_workflow.id,
-            'by', nullif((p_options.workflow ->> 'id')::uuid, v_workflow.id)
+            'by', v_workflow.member
         ));
         v_has_plan := v_workflow.has_plan;
         v_job.flags := coalesce(v_job.flags, 0) | treadle.flag_member() | treadle.flag_counting();

@@ -17,7 +17,8 @@
 --   plan             what a nested workflow does when it begins: see carry_out_plan(), with steps of undo as numbers
 --   returns          a nested workflow has a result
 --
--- p_options may have is_open, deadline (in seconds) and returns.
+-- p_options may have is_open, deadline (in seconds) and returns; or job: a job that becomes this workflow, which
+-- replace_job() has prepared.
 --
 -- Returns the ids of the jobs, in this order, and at last that of the workflow. If a job that one of them waits for
 -- does not exist, nothing is enqueued, and only its id is returned, with null for nth.
@@ -28,7 +29,7 @@ security definer
 as $$
 declare
     v_block jsonb;
-    v_own constant uuid := treadle.new_id();
+    v_own constant uuid := coalesce((p_options ->> 'job')::uuid, treadle.new_id());
     v_workflows uuid[]; -- by their number
     v_ids uuid[] := '{}';
     v_added uuid[];
@@ -45,13 +46,15 @@ begin
         insert into treadle.workflows (id)
         select added.id
         from unnest(v_workflows) as added (id);
-        perform treadle.add_workflow(
-            v_own,
-            jsonb_build_object('name', p_name),
-            coalesce((p_options ->> 'returns')::boolean, false),
-            p_open => coalesce((p_options ->> 'is_open')::boolean, false),
-            p_deadline => (p_options ->> 'deadline')::double precision
-        );
+        if not p_options ? 'job' then
+            perform treadle.add_workflow(
+                v_own,
+                jsonb_build_object('name', p_name),
+                coalesce((p_options ->> 'returns')::boolean, false),
+                p_open => coalesce((p_options ->> 'is_open')::boolean, false),
+                p_deadline => (p_options ->> 'deadline')::double precision
+            );
+        end if;
 
         for v_block in
             select block.value
