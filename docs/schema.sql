@@ -227,7 +227,7 @@ COMMENT ON COLUMN treadle.jobs.weight IS 'How much of each of its limits the job
 
 COMMENT ON COLUMN treadle.jobs.holds IS 'What a pending job waits for besides its time, as bits: 1 = an earlier job with the same key, 2 = other jobs (dependencies), 4 = a signal. 0: nothing.';
 
-COMMENT ON COLUMN treadle.jobs.flags IS 'What else there is to know about this job, as bits: 1 = it has events, 2 = log lines, 4 = steps, 8 = dependencies, 16 = it takes results of other jobs, 32 = it is a workflow, 64 = it is part of a workflow, 128 = it was cancelled because it was not needed, 256 = it waits for a signal, 512 = it was claimed under a limit. And what job_ended() does when it ends: 1024 = its limits may have room, 2048 = its workflow counts it, 4096 = jobs wait for it. Each bit has a function: flag_events() and so on.';
+COMMENT ON COLUMN treadle.jobs.flags IS 'What else there is to know about this job, as bits: 1 = it has events, 2 = log lines, 4 = steps, 8 = dependencies, 16 = it takes results of other jobs, 32 = it is a workflow, 64 = it is part of a workflow, 128 = it was cancelled because it was not needed, 256 = it waits for a signal, 512 = it was claimed under a limit, 8192 = while it runs: its attempt must not be repeated. And what job_ended() does when it ends: 1024 = its limits may have room, 2048 = its workflow counts it, 4096 = jobs wait for it. Each bit has a function: flag_events() and so on.';
 
 COMMENT ON COLUMN treadle.jobs.partition IS 'The values that limits and fairness tell jobs apart by, as a JSON object ({"tenant": "acme"}); empty for most. Jobs of different partitions are in different lanes.';
 
@@ -363,6 +363,8 @@ COMMENT ON FUNCTION treadle.delete_unused_lanes(p_oldest treadle.ticks, p_limit 
 
 COMMENT ON FUNCTION treadle.describe_end(p_id uuid, p_relation text) IS 'How a job ended, as a reason for another one. If it was itself stopped because of another one, how that one ended.';
 
+COMMENT ON FUNCTION treadle.describe_once(p_reason text) IS 'Why a job failed whose attempt must not be repeated.';
+
 COMMENT ON FUNCTION treadle.drop_belongings() IS 'Trigger: deletes the errors, events, log lines, steps, dependencies, workflows and uses of stored objects of deleted jobs. The row of a job says what it has, so a job that has nothing costs nothing. Stored objects that only these jobs used are swept later.';
 
 COMMENT ON FUNCTION treadle.drop_oldest(p_name character varying, p_per character varying, p_key character varying, p_priority integer, p_count integer, p_kept uuid[]) IS 'Cancels the oldest waiting jobs that a limit is for: those of the lowest priority first, and none of a higher priority than p_priority. Not jobs that a claim has locked, nor those that wait for an earlier one of their key. Returns whether there were enough; otherwise none is cancelled.';
@@ -439,6 +441,8 @@ COMMENT ON FUNCTION treadle.flag_logs() IS 'The bit of jobs.flags that says: thi
 
 COMMENT ON FUNCTION treadle.flag_member() IS 'The bit of jobs.flags that says: this job is part of a workflow.';
 
+COMMENT ON FUNCTION treadle.flag_once() IS 'The bit of jobs.flags that says: the attempt that runs must not be repeated if its process dies.';
+
 COMMENT ON FUNCTION treadle.flag_opening() IS 'The bit of jobs.flags that says: when this job ends, job_ended() notes that its limits may have room.';
 
 COMMENT ON FUNCTION treadle.flag_signal() IS 'The bit of jobs.flags that says: this job waits for a signal, and no worker runs it.';
@@ -466,6 +470,8 @@ COMMENT ON FUNCTION treadle.group_errors(p_lag interval, p_limit integer, p_late
 COMMENT ON FUNCTION treadle.group_errors_between(p_from timestamp with time zone, p_to timestamp with time zone, p_limit integer, p_most integer, OUT counted integer, OUT reached timestamp with time zone) IS 'Counts the failed attempts of a span of time, by group, that are not counted yet. Returns how many, and up to when: all of the span, or less if more than p_limit attempts failed in it.';
 
 COMMENT ON FUNCTION treadle.has_attempts_left(p_attempts integer, p_max_attempts integer) IS 'Whether a job may be attempted again.';
+
+COMMENT ON FUNCTION treadle.has_begun_once(p_status character varying, p_flags smallint) IS 'Whether an attempt has begun that must not be repeated. While a job waits, the bit is left over from an earlier one.';
 
 COMMENT ON FUNCTION treadle.has_digits(p_id uuid, p_digits text) IS 'Whether an id begins or ends with these digits.';
 
@@ -680,7 +686,7 @@ COMMENT ON FUNCTION treadle.recover_stale_jobs(p_timeout interval, p_now timesta
 
 COMMENT ON FUNCTION treadle.recover_unregistered(p_timeout interval, p_crash_limit integer, p_now timestamp with time zone) IS 'Gives back the jobs of clients that are not registered as workers, if there was no sign of them for p_timeout: neither the claim itself, nor a start, nor progress. Such a client may still be working, so the time is long; recover_stale_jobs() is for whoever knows a shorter one. It also finds the jobs of a worker whose row is missing after a restore. Workers call it once a minute.';
 
-COMMENT ON FUNCTION treadle.recover_worker(p_worker_id character varying, p_reason text, p_crashed uuid[], p_overdue uuid[], p_crash_limit integer, p_keep boolean) IS 'Gives back the jobs that a dead worker had claimed: p_crashed count as crashed (null: those that were running count as lost), p_overdue as failed attempts, the rest as neither. Returns the jobs with their new status.';
+COMMENT ON FUNCTION treadle.recover_worker(p_worker_id character varying, p_reason text, p_crashed uuid[], p_overdue uuid[], p_crash_limit integer, p_keep boolean) IS 'Gives back the jobs that a dead worker had claimed: p_crashed count as crashed (null: those that were running count as lost), p_overdue as failed attempts, the rest as neither. Those whose attempt must not be repeated fail. Returns the jobs with their new status.';
 
 COMMENT ON FUNCTION treadle.register_lanes() IS 'Trigger: after jobs were inserted, makes sure that their lanes are listed, and that no job lies where no claim would find it.';
 
@@ -788,7 +794,7 @@ COMMENT ON FUNCTION treadle.settle_workflows(p_ids uuid[], p_past uuid) IS 'Deci
 
 COMMENT ON FUNCTION treadle.slots_in_use(p_jobs uuid[], p_leases bigint[], p_weights integer[]) IS 'Those of the listed jobs that are still claimed or running under the same lease. The planner inlines this function. The limit of 1 keeps it from turning the subquery into a join that would read all jobs; and only the primary key matches: see complete_jobs.sql.';
 
-COMMENT ON FUNCTION treadle.start_job(p_id uuid, p_lease bigint, p_worker_id character varying) IS 'Marks a claimed job as running. As in every function that writes for a worker: with p_lease the write is fenced, and false means that the claim is lost and nothing changed. Without p_lease, the job is changed whichever worker has claimed it.';
+COMMENT ON FUNCTION treadle.start_job(p_id uuid, p_lease bigint, p_worker_id character varying, p_once boolean) IS 'Marks a claimed job as running. As in every function that writes for a worker: with p_lease the write is fenced, and false means that the claim is lost and nothing changed. Without p_lease, the job is changed whichever worker has claimed it.';
 
 COMMENT ON FUNCTION treadle.stop_waiting(p_ids uuid[], p_causes uuid[]) IS 'Cancels jobs whose rows are locked, and that wait for jobs that have not ended as they need it. If such a job was itself stopped, the reason names the one that was the cause. They stay held: whoever retries one makes it wait again.';
 

@@ -72,6 +72,18 @@ def nap_and_check(job: Job, seconds: float) -> int:
     return job.fence
 
 
+@app.job(delivery="at_most_once")
+async def pay_once(job: Job) -> None:
+    note("start", job)
+    await asyncio.sleep(600)
+
+
+@app.job(delivery="at_most_once", process=True)
+def pay_once_in_child(job: Job) -> None:
+    note("start", job)
+    time.sleep(600)
+
+
 @app.job(retry=Retries(0), process=True)
 def nap_in_child(job: Job, seconds: float) -> int:
     note("start", job)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, Proto
 
 from treadle.attempt.job import Job
 from treadle.jobs.function import JobFunction
-from treadle.jobs.job_options import JobOptions, Timeout, job_options
+from treadle.jobs.job_options import Delivery, JobOptions, Timeout, job_options
 from treadle.jobs.schedules import ScheduleOptions, check_schedule
 from treadle.words.duration import Duration
 from treadle.words.errors import InvalidJob, UnknownJobType
@@ -99,6 +99,7 @@ class JobGroup:
         limits: AnyLimit | Sequence[AnyLimit] | None = ...,
         fair_by: Per | None = ...,
         weight: int | None = ...,
+        delivery: Delivery = ...,
     ) -> _Decorator: ...
     def job(self, function: Any = None, /, **given: Any) -> Any:
         """Decorate a function to make it a job function: `@app.job` or `@app.job(priority=10)`.
@@ -124,6 +125,9 @@ class JobGroup:
         `limits` are for all workers together: how many of its jobs run at once, start per period and wait, such as
         `limits=[Limit(100), Limit(3, per="tenant"), Rate(10, "1s"), MaxPending(1000)]`. A job uses `weight` of each.
         With `fair_by`, the values of that argument take turns.
+
+        With `delivery="at_most_once"`, an attempt is recorded before it begins, and not repeated if its process dies:
+        the job fails. Without `retry`, it is not repeated after an error either.
         """
         options = job_options(**given)
 

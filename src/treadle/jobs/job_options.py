@@ -1,7 +1,7 @@
 """The options of `@app.job`: checked, with their defaults."""
 
 from collections.abc import Sequence
-from typing import NamedTuple, TypeAlias, cast
+from typing import Literal, NamedTuple, TypeAlias, cast, get_args
 
 from treadle.db.queries.enqueueing import EnqueueOptions, check_options
 from treadle.jobs.policy import Policy
@@ -16,6 +16,7 @@ from treadle.words.times import Times, check_times
 from treadle.words.unique import Unique, check_unique
 
 Timeout: TypeAlias = Duration | tuple[Duration | None, Duration]
+Delivery: TypeAlias = Literal["at_least_once", "at_most_once"]
 
 # Seconds between the interruption of a handler and its killing, if only the soft limit is given.
 DEADLINE_GRACE = 10.0
@@ -62,11 +63,15 @@ def job_options(  # noqa: PLR0913 - its options
     limits: AnyLimit | Sequence[AnyLimit] | None = None,
     fair_by: Per | None = None,
     weight: int | None = None,
+    delivery: Delivery = "at_least_once",
 ) -> JobOptions:
     """Check the options of `@app.job`."""
     if isinstance(aliases, str):
         raise InvalidArgument(f"aliases must be a list of strings, got {aliases!r}")
-    retries = Retries() if retry is None else check_retry(retry)
+    if delivery not in get_args(Delivery):
+        raise InvalidArgument(f'delivery must be "at_least_once" or "at_most_once", got {delivery!r}')
+    at_most_once = delivery == "at_most_once"
+    retries = check_retry(retry) if retry is not None else Retries(0) if at_most_once else Retries()
     defaults: EnqueueOptions = {"priority": priority, "queue": queue, "retry": Retries(retries.amount)}
     chosen = {"expires": expires, "unique": check_unique(unique), "weight": weight}
     defaults.update(cast(EnqueueOptions, {name: value for name, value in chosen.items() if value is not None}))
@@ -89,6 +94,7 @@ def job_options(  # noqa: PLR0913 - its options
         memory_limit=None if memory_limit is None else size(memory_limit, "memory_limit"),
         logs=bool(logs),
         prints=bool(prints),
+        at_most_once=at_most_once,
     )
     if fair_by is not None:
         part_name(fair_by)

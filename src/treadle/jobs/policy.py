@@ -14,3 +14,5 @@ class Policy:
     memory_limit: int | None = None
     logs: bool = True
     prints: bool = False
+    at_most_once: bool = False
+    """An attempt that has begun is not repeated if its process dies."""

@@ -130,6 +130,7 @@ def _run(order: dict[str, Any], state: ChildState, runner: asyncio.Runner) -> Ou
     capture.start(function.policy.prints)
     attempt = Attempt(claim, environment_of(function, order["worker_id"]), state)
     running_attempt.set(attempt)
+    attempt.begun_once = function.policy.at_most_once
     state.attempt = attempt
     state.send({"started": True})
     try:

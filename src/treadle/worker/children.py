@@ -30,7 +30,7 @@ from treadle.words.outcome import Ending, Interrupt, Outcome
 from treadle.words.record import OutgoingEvent, OutgoingLogLine
 from treadle.worker import child_program, log_format
 from treadle.worker.exit_codes import died
-from treadle.worker.outcomes import over_memory_limit, overdue, stopped
+from treadle.worker.outcomes import crashed, over_memory_limit, overdue, stopped
 from treadle.worker.recycling import UNLIMITED, Limits, memory_used
 from treadle.worker.running import Running
 
@@ -194,7 +194,7 @@ class Children:
             return overdue(running.function, running.attempt)
         if running.attempt.interrupted_by is not None:
             return stopped(running.function, running.attempt)
-        return Outcome(Ending.CRASHED, error=f"its process {died(child.process.exitcode)}")
+        return crashed(running.attempt, f"its process {died(child.process.exitcode)}")
 
     def _take(self) -> Child:
         with self._lock:

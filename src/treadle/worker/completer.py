@@ -80,6 +80,14 @@ class Completer:
         self._added.set()
         self._empty.clear()
 
+    async def start_once(self, claim: Claim) -> bool | None:
+        """Record that an attempt begins that must not be repeated. None: that could not be stored, or is not known."""
+        try:
+            return await self._connection.run(worker_queries.start_once(self._worker_id, claim))
+        except (DatabaseUnavailable, RowLocked) as error:
+            log.warning("job %s does not begin yet, because that could not be stored: %s", claim.id, error)
+            return None
+
     def unwritten(self) -> set[UUID]:
         """The jobs whose outcome is known here and not yet in the database."""
         return {claim.id for claim, _, _ in (*self._waiting, *self._writing, *self.postponed)}

@@ -106,6 +106,7 @@ class Executor:
             self._slots.remove(running.slot)
         running.slot = self._slots.add(claim.id, claim.lease, deadline_of(running.function.policy), process)
         running.begin()
+        running.attempt.begun_once = running.function.policy.at_most_once
 
     async def _in_child(self, running: Running) -> Outcome:
         outcomes: list[Outcome] = []

@@ -134,6 +134,12 @@ def _complete_one(worker_id: str, claim: Claim, outcome: Outcome, seconds: float
     return Query(statement("complete_job"), params, refused, often=True)
 
 
+def start_once(worker_id: str, claim: Claim) -> Query[bool]:
+    """Begin an attempt that must not be repeated. False: it has begun before under this claim, or the claim is lost."""
+    params = {"id": claim.id, "lease": claim.lease, "worker_id": worker_id, "lock_timeout": LOCK_TIMEOUT}
+    return Query(statement("start_once"), params, lambda rows: bool(rows[0][0]))
+
+
 class Replaced(NamedTuple):
     accepted: bool
     """False: the claim is lost."""
