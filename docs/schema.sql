@@ -10,6 +10,7 @@ CREATE TYPE treadle.enqueue_options AS (
 	key character varying,
 	max_attempts integer,
 	weight integer,
+	timeout double precision[],
 	partition text,
 	headers jsonb,
 	expires interval,
@@ -199,6 +200,7 @@ CREATE TABLE treadle.jobs (
     checkpoint jsonb,
     origin jsonb,
     headers jsonb,
+    timeout double precision[],
     CONSTRAINT valid_status CHECK (
 CASE
     WHEN (finished_at IS NULL) THEN ((status)::text = ANY ('{pending,claimed,running,completed,failed,cancelled}'::text[]))
@@ -244,6 +246,8 @@ COMMENT ON COLUMN treadle.jobs.checkpoint IS 'What the handler saved last; the n
 COMMENT ON COLUMN treadle.jobs.origin IS 'Where the job comes from, if a schedule enqueued it: the schedule, the time for which it was enqueued, and the time before that.';
 
 COMMENT ON COLUMN treadle.jobs.headers IS 'Named strings that are stored with the job, for middleware: for example, the context of a trace. Null if there are none.';
+
+COMMENT ON COLUMN treadle.jobs.timeout IS 'The seconds until the handler is interrupted, and until it is killed; each may be null. Null: as its function says.';
 
 COMMENT ON FUNCTION treadle.change_unique_jobs(p_job treadle.jobs, p_data text[], p_partitions character varying[], p_options treadle.enqueue_options, p_nths integer[], p_unique character varying[], p_ids uuid[]) IS 'Changes pending jobs as on_conflict says, for enqueue_unless_exists(), which has locked them. p_nths and p_unique say which element of p_data belongs to which unique key.';
 

@@ -10,10 +10,11 @@ import re
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import psycopg
 from chaos.ledger import FOLDER, Ledger
+from pydantic import BeforeValidator
 from pydantic_core import core_schema
 
 from treadle import Job, Retries, Treadle, group
@@ -267,6 +268,17 @@ def tidy_up(job: Job, seconds: float) -> str:
         time.sleep(0.01)
     time.sleep(seconds)
     return "tidy"
+
+
+def _slowly(value: Any) -> Any:
+    time.sleep(0.2)
+    return value
+
+
+@app.job(retry=Retries(0), process=True)
+async def load_slowly_in_child(value: Annotated[int, BeforeValidator(_slowly)]) -> None:
+    """It is interrupted while its arguments are read."""
+    await asyncio.sleep(600)
 
 
 @app.job(retry=Retries(0), process=True)

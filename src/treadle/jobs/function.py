@@ -69,8 +69,8 @@ class Enqueuer(Generic[P, R]):
         self._options = options
 
     def using(self, **options: Unpack[UsingOptions]) -> "Enqueuer[P, R]":
-        """Return the same function with other options: priority, queue, delay, run_at, retry, expires, key, unique,
-        after, workflow, weight, partition, headers and connection."""
+        """Return the same function with other options: priority, queue, delay, run_at, retry, timeout, expires, key,
+        unique, after, workflow, weight, partition, headers and connection."""
         _USING.check(options)
         check_unique(options.get("unique"))
         if "retry" in options:

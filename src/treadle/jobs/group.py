@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, Proto
 
 from treadle.attempt.job import Job
 from treadle.jobs.function import JobFunction
-from treadle.jobs.job_options import Delivery, JobOptions, Timeout, job_options
+from treadle.jobs.job_options import Delivery, JobOptions, job_options
 from treadle.jobs.schedules import ScheduleOptions, check_schedule
 from treadle.words.duration import Duration
 from treadle.words.errors import InvalidJob, UnknownJobType
@@ -13,6 +13,7 @@ from treadle.words.limits import AnyLimit, Per, declared_limits, fair_settings
 from treadle.words.naming import text_within
 from treadle.words.retries import Retries
 from treadle.words.size import Size
+from treadle.words.timeout import Timeout
 from treadle.words.times import Times
 from treadle.words.unique import Unique
 

@@ -12,14 +12,11 @@ from treadle.words.options import known_options
 from treadle.words.priority import Priority
 from treadle.words.retries import Retries, check_retry
 from treadle.words.size import Size, size
+from treadle.words.timeout import Timeout, timeout_seconds
 from treadle.words.times import Times, check_times
 from treadle.words.unique import Unique, check_unique
 
-Timeout: TypeAlias = Duration | tuple[Duration | None, Duration]
 Delivery: TypeAlias = Literal["at_least_once", "at_most_once"]
-
-# Seconds between the interruption of a handler and its killing, if only the soft limit is given.
-DEADLINE_GRACE = 10.0
 
 
 class JobOptions(NamedTuple):
@@ -85,7 +82,7 @@ def job_options(  # noqa: PLR0913 - its options
                 f"{'expires' if unique is None else 'unique'} cannot be used with schedule: each of its times has its "
                 'own job; with Cron(…, overlap="skip") none is added while the last one is unfinished'
             )
-    soft, hard = _limits_of(timeout)
+    soft, hard = timeout_seconds(timeout)
     policy = Policy(
         retry=retries,
         timeout=soft,
@@ -99,27 +96,3 @@ def job_options(  # noqa: PLR0913 - its options
     if fair_by is not None:
         part_name(fair_by)
     return JobOptions(name, tuple(aliases), policy, defaults, schedule, check_limits(limits), fair_by)
-
-
-def _limits_of(timeout: Timeout | None) -> tuple[float | None, float | None]:
-    """Seconds until a handler is interrupted, and until it is killed."""
-    if timeout is None:
-        return None, None
-    if not isinstance(timeout, tuple | list):
-        soft = _seconds(timeout)
-        return soft, soft + DEADLINE_GRACE
-    if len(timeout) != 2:
-        raise InvalidArgument(f'timeout must be a duration, or two such as ("25s", "30s"), got {timeout!r}')
-    first, last = (None if each is None else _seconds(each) for each in timeout)
-    if last is None or (first is not None and last < first):
-        raise InvalidArgument(
-            f"the second of timeout, when the handler is killed, must not be shorter than the first, got {timeout!r}"
-        )
-    return first, last
-
-
-def _seconds(given: Duration) -> float:
-    seconds = duration(given, "timeout").total_seconds()
-    if not seconds:
-        raise InvalidArgument(f"timeout must be longer than 0 s, got {given!r}")
-    return seconds

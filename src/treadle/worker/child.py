@@ -183,6 +183,8 @@ async def _cancellable(called: Coroutine[Any, Any, Any], state: ChildState) -> A
     state.main = asyncio.current_task()
     task = loop.create_task(called)
     state.stop = lambda: loop.call_soon_threadsafe(task.cancel)
+    if state.attempt is not None and state.attempt.interrupted_by is not None:
+        task.cancel()  # before there was anything to stop
     return await task
 
 

@@ -104,7 +104,7 @@ class Executor:
         claim = running.claim
         if running.slot:  # it has waited for its child process, or a middleware calls the handler again
             self._slots.remove(running.slot)
-        running.slot = self._slots.add(claim.id, claim.lease, deadline_of(running.function.policy), process)
+        running.slot = self._slots.add(claim.id, claim.lease, deadline_of(running.policy), process)
         running.begin()
         running.attempt.begun_once = running.function.policy.at_most_once
 

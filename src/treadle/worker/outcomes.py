@@ -91,7 +91,8 @@ def stopped(function: JobFunction[..., Any, ..., Any], attempt: Attempt) -> Outc
             # Written only if no other worker has claimed the job by then.
             return Outcome(Ending.RELEASED)
         case Interrupt.TIMEOUT:
-            error = f"timed out after {function.policy.timeout or function.policy.deadline:g} seconds"
+            policy = function.policy.of(attempt.claim)
+            error = f"timed out after {policy.timeout or policy.deadline:g} seconds"
             return Outcome(Ending.RETRY, error=error, delay=function.policy.retry.delay(attempt.claim.attempts))
         case _:
             return Outcome(Ending.DROPPED)
@@ -99,7 +100,11 @@ def stopped(function: JobFunction[..., Any, ..., Any], attempt: Attempt) -> Outc
 
 def overdue(function: JobFunction[..., Any, ..., Any], attempt: Attempt) -> Outcome:
     """The handler was still running at its deadline."""
-    return _killed(function, attempt, f"was still running at its deadline, after {function.policy.deadline:g} seconds")
+    return _killed(
+        function,
+        attempt,
+        f"was still running at its deadline, after {function.policy.of(attempt.claim).deadline:g} seconds",
+    )
 
 
 def over_memory_limit(function: JobFunction[..., Any, ..., Any], attempt: Attempt, used: int) -> Outcome:

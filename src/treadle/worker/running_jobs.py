@@ -88,9 +88,9 @@ class RunningJobs:
     def start(self, claim: Claim, finished: Callable[[], None]) -> bool:
         """Returns False if an earlier attempt of the job still runs here, in a thread that does not stop."""
         function = self._functions[claim.job_type]
-        policy = function.policy
-        in_child = policy.process or self.is_suspect(claim)
+        in_child = function.policy.process or self.is_suspect(claim)
         running = Running(claim, function, self._environments[claim.job_type], self._recorder, in_child)
+        policy = running.policy
         if self._running.setdefault(claim.id, running) is not running:
             return False
         self._in_children += in_child

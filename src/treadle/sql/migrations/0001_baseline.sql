@@ -47,6 +47,7 @@ create table treadle.jobs (
     checkpoint    jsonb,
     origin        jsonb,
     headers       jsonb,
+    timeout       double precision[],
 
     -- PostgreSQL parses it again for every INSERT and UPDATE: a list that is one constant is parsed in half the time. A job that has
     -- ended may be without its time: while triggers are off, nothing sets it (doctor finds such jobs).
@@ -84,6 +85,7 @@ comment on column treadle.jobs.unique_while is '"pending": a claim removes the u
 comment on column treadle.jobs.pace is 'What the handler counts: done, total, rate per second and seconds left.';
 comment on column treadle.jobs.checkpoint is 'What the handler saved last; the next attempt finds it.';
 comment on column treadle.jobs.origin is 'Where the job comes from, if a schedule enqueued it: the schedule, the time for which it was enqueued, and the time before that.';
+comment on column treadle.jobs.timeout is 'The seconds until the handler is interrupted, and until it is killed; each may be null. Null: as its function says.';
 comment on column treadle.jobs.headers is 'Named strings that are stored with the job, for middleware: for example, the context of a trace. Null if there are none.';
 
 -- Serves claims: one bounded range per lane. The predicate is what the function is_claimable() becomes when the planner
@@ -135,6 +137,7 @@ create type treadle.enqueue_options as (
     key           varchar,
     max_attempts  int,
     weight        int,
+    timeout       double precision[],
     partition     text,
     headers       jsonb,
     expires       interval,

@@ -92,6 +92,7 @@ begin
     v_job.run_at := greatest(coalesce(p_options.run_at, v_now + p_options.delay, v_now), v_now);
     v_job.expires_at := coalesce(p_options.expires_at, v_job.run_at + p_options.expires);
     v_job.weight := p_options.weight;
+    v_job.timeout := p_options.timeout;
     v_job.headers := p_options.headers;
     v_job.unique_while := case when p_options.unique_while = 'pending' and p_options.period is null then 'pending' end;
     v_partitions := treadle.partitions_of(p_job_type, p_options.queue, p_data, p_options.partitions);

@@ -11,7 +11,7 @@
 --   after            as in enqueue_with_options(), where nth instead of id is the number of a job of this workflow,
 --                    from 0, and position instead of nth is the position in a list; -1 as nth is this workflow itself;
 --                    grows, if that list is of the results of a group
---   priority, queue, run_at, delay, key, max_attempts, weight, partition, partitions, expires, expires_at, headers
+--   priority, queue, run_at, delay, key, max_attempts, timeout, weight, partition, partitions, expires, expires_at, headers
 --   signal           they wait for a signal; data has its name and the timeout in seconds
 --   workflow         the number of a nested workflow, which this block is: its data has a name
 --   plan             what a nested workflow does when it begins: see carry_out_plan(), with steps of undo as numbers
