@@ -10,6 +10,7 @@ CREATE TYPE treadle.enqueue_options AS (
 	key character varying,
 	max_attempts integer,
 	weight integer,
+	timeout double precision[],
 	partition text,
 	headers jsonb,
 	expires interval,
@@ -230,6 +231,7 @@ CREATE TABLE treadle.jobs (
     checkpoint jsonb,
     origin jsonb,
     headers jsonb,
+    timeout double precision[],
     CONSTRAINT valid_status CHECK (
 CASE
     WHEN (finished_at IS NULL) THEN ((status)::text = ANY ('{pending,claimed,running,completed,failed,cancelled}'::text[]))
@@ -258,7 +260,7 @@ COMMENT ON COLUMN treadle.jobs.weight IS 'How much of each of its limits the job
 
 COMMENT ON COLUMN treadle.jobs.holds IS 'What a pending job waits for besides its time, as bits: 1 = an earlier job with the same key, 2 = other jobs (dependencies), 4 = a signal. 0: nothing.';
 
-COMMENT ON COLUMN treadle.jobs.flags IS 'What else there is to know about this job, as bits: 1 = it has events, 2 = log lines, 4 = steps, 8 = dependencies, 16 = it takes results of other jobs, 32 = it is a workflow, 64 = it is part of a workflow, 128 = it was cancelled because it was not needed, 256 = it waits for a signal, 512 = it was claimed under a limit. And what job_ended() does when it ends: 1024 = its limits may have room, 2048 = its workflow counts it, 4096 = jobs wait for it. Each bit has a function: flag_events() and so on.';
+COMMENT ON COLUMN treadle.jobs.flags IS 'What else there is to know about this job, as bits: 1 = it has events, 2 = log lines, 4 = steps, 8 = dependencies, 16 = it takes results of other jobs, 32 = it is a workflow, 64 = it is part of a workflow, 128 = it was cancelled because it was not needed, 256 = it waits for a signal, 512 = it was claimed under a limit, 8192 = while it runs: its attempt must not be repeated. And what job_ended() does when it ends: 1024 = its limits may have room, 2048 = its workflow counts it, 4096 = jobs wait for it. Each bit has a function: flag_events() and so on.';
 
 COMMENT ON COLUMN treadle.jobs.partition IS 'The values that limits and fairness tell jobs apart by, as a JSON object ({"tenant": "acme"}); empty for most. Jobs of different partitions are in different lanes.';
 
@@ -275,6 +277,8 @@ COMMENT ON COLUMN treadle.jobs.checkpoint IS 'What the handler saved last; the n
 COMMENT ON COLUMN treadle.jobs.origin IS 'Where the job comes from, if a schedule enqueued it: the schedule, the time for which it was enqueued, and the time before that.';
 
 COMMENT ON COLUMN treadle.jobs.headers IS 'Named strings that are stored with the job, for middleware: for example, the context of a trace. Null if there are none.';
+
+COMMENT ON COLUMN treadle.jobs.timeout IS 'The seconds until the handler is interrupted, and until it is killed; each may be null. Null: as its function says.';
 
 COMMENT ON FUNCTION treadle.change_unique_jobs(p_job treadle.jobs, p_data text[], p_partitions character varying[], p_options treadle.enqueue_options, p_nths integer[], p_unique character varying[], p_ids uuid[]) IS 'Changes pending jobs as on_conflict says, for enqueue_unless_exists(), which has locked them. p_nths and p_unique say which element of p_data belongs to which unique key.';
 
@@ -398,6 +402,8 @@ COMMENT ON FUNCTION treadle.delete_unused_lanes(p_oldest treadle.ticks, p_limit 
 
 COMMENT ON FUNCTION treadle.describe_end(p_id uuid, p_relation text) IS 'How a job ended, as a reason for another one. If it was itself stopped because of another one, how that one ended.';
 
+COMMENT ON FUNCTION treadle.describe_once(p_reason text) IS 'Why a job failed whose attempt must not be repeated.';
+
 COMMENT ON FUNCTION treadle.drop_belongings() IS 'Trigger: deletes the errors, events, log lines, steps, dependencies, workflows and uses of stored objects of deleted jobs. The row of a job says what it has, so a job that has nothing costs nothing. Stored objects that only these jobs used are swept later.';
 
 COMMENT ON FUNCTION treadle.drop_oldest(p_name character varying, p_per character varying, p_key character varying, p_priority integer, p_count integer, p_kept uuid[]) IS 'Cancels the oldest waiting jobs that a limit is for: those of the lowest priority first, and none of a higher priority than p_priority. Not jobs that a claim has locked, nor those that wait for an earlier one of their key. Returns whether there were enough; otherwise none is cancelled.';
@@ -460,7 +466,7 @@ COMMENT ON FUNCTION treadle.find_lost_claims(p_ids uuid[], p_leases bigint[]) IS
 
 COMMENT ON FUNCTION treadle.find_unbegun(p_worker_id character varying, p_begun uuid[], p_here integer, p_in_children integer, p_seconds double precision) IS 'Of the jobs that a worker has claimed, the oldest that it should have begun: it was claimed p_seconds ago or longer, it is not among p_begun (those that the worker knows to have begun), and the worker has room for it. p_here of them run in the worker itself, and p_in_children in child processes. The process that renews the worker''s lease calls this while the worker begins no jobs.';
 
-COMMENT ON FUNCTION treadle.find_workflow(p_id uuid, OUT id uuid, OUT has_ended boolean, OUT has_plan boolean) IS 'For enqueue_with_options(): the workflow with this id, or the one that this job is a part of (id is null if there is none). It cannot end before the transaction does. has_plan: it still has to add jobs by itself.';
+COMMENT ON FUNCTION treadle.find_workflow(p_id uuid, OUT id uuid, OUT has_ended boolean, OUT has_plan boolean, OUT member uuid) IS 'For enqueue_with_options(): the workflow with this id, or the one that this job is a part of (id is null if there is none). It cannot end before the transaction does. has_plan: it still has to add jobs by itself. member: the job by which it is a part of the workflow: itself; or a job that it replaces, unless it is one of a group in that one''s place.';
 
 COMMENT ON FUNCTION treadle.finish_step(p_id uuid, p_position integer, p_name character varying, p_result jsonb, p_lease bigint, p_worker_id character varying) IS 'Records that a step of a job is finished, with its result. Returns false if the claim is lost. Calling it twice, as after a lost reply, records it once.';
 
@@ -477,6 +483,8 @@ COMMENT ON FUNCTION treadle.flag_limited() IS 'The bit of jobs.flags that says: 
 COMMENT ON FUNCTION treadle.flag_logs() IS 'The bit of jobs.flags that says: this job has log lines.';
 
 COMMENT ON FUNCTION treadle.flag_member() IS 'The bit of jobs.flags that says: this job is part of a workflow.';
+
+COMMENT ON FUNCTION treadle.flag_once() IS 'The bit of jobs.flags that says: the attempt that runs must not be repeated if its process dies.';
 
 COMMENT ON FUNCTION treadle.flag_opening() IS 'The bit of jobs.flags that says: when this job ends, job_ended() notes that its limits may have room.';
 
@@ -505,6 +513,8 @@ COMMENT ON FUNCTION treadle.group_errors(p_lag interval, p_limit integer, p_late
 COMMENT ON FUNCTION treadle.group_errors_between(p_from timestamp with time zone, p_to timestamp with time zone, p_limit integer, p_most integer, OUT counted integer, OUT reached timestamp with time zone) IS 'Counts the failed attempts of a span of time, by group, that are not counted yet. Returns how many, and up to when: all of the span, or less if more than p_limit attempts failed in it.';
 
 COMMENT ON FUNCTION treadle.has_attempts_left(p_attempts integer, p_max_attempts integer) IS 'Whether a job may be attempted again.';
+
+COMMENT ON FUNCTION treadle.has_begun_once(p_status character varying, p_flags smallint) IS 'Whether an attempt has begun that must not be repeated. While a job waits, the bit is left over from an earlier one.';
 
 COMMENT ON FUNCTION treadle.has_digits(p_id uuid, p_digits text) IS 'Whether an id begins or ends with these digits.';
 
@@ -719,7 +729,7 @@ COMMENT ON FUNCTION treadle.recover_stale_jobs(p_timeout interval, p_now timesta
 
 COMMENT ON FUNCTION treadle.recover_unregistered(p_timeout interval, p_crash_limit integer, p_now timestamp with time zone) IS 'Gives back the jobs of clients that are not registered as workers, if there was no sign of them for p_timeout: neither the claim itself, nor a start, nor progress. Such a client may still be working, so the time is long; recover_stale_jobs() is for whoever knows a shorter one. It also finds the jobs of a worker whose row is missing after a restore. Workers call it once a minute.';
 
-COMMENT ON FUNCTION treadle.recover_worker(p_worker_id character varying, p_reason text, p_crashed uuid[], p_overdue uuid[], p_crash_limit integer, p_keep boolean) IS 'Gives back the jobs that a dead worker had claimed: p_crashed count as crashed (null: those that were running count as lost), p_overdue as failed attempts, the rest as neither. Returns the jobs with their new status.';
+COMMENT ON FUNCTION treadle.recover_worker(p_worker_id character varying, p_reason text, p_crashed uuid[], p_overdue uuid[], p_crash_limit integer, p_keep boolean) IS 'Gives back the jobs that a dead worker had claimed: p_crashed count as crashed (null: those that were running count as lost), p_overdue as failed attempts, the rest as neither. Those whose attempt must not be repeated fail. Returns the jobs with their new status.';
 
 COMMENT ON FUNCTION treadle.register_lanes() IS 'Trigger: after jobs were inserted, makes sure that their lanes are listed, and that no job lies where no claim would find it.';
 
@@ -730,6 +740,8 @@ COMMENT ON FUNCTION treadle.release_job(p_id uuid, p_delay interval, p_lease big
 COMMENT ON FUNCTION treadle.renew_workers(p_worker_ids character varying[], p_lease interval, p_asleep boolean) IS 'Renews the leases of workers; call it again before p_lease has passed. p_asleep: they have a long lease and no jobs, and renew it with p_asleep false, and an ordinary lease, before they claim (decision 53).';
 
 COMMENT ON FUNCTION treadle.reopen_limit(p_name character varying) IS 'After a limit was changed: lanes that wait for it are searched again.';
+
+COMMENT ON FUNCTION treadle.replace_job(p_worker_id character varying, p_id uuid, p_lease bigint, p_seconds double precision, p_blocks jsonb, p_nths integer[], p_stored uuid[], OUT accepted boolean, OUT problem text) IS 'Ends the attempt of a claimed job whose handler hands its result over to other jobs, and enqueues those. From then on the job is a workflow of these jobs (p_blocks as in enqueue_workflow()): it ends when they have ended, with their result. Fenced by its lease number and worker; all or nothing. p_stored are stored objects, each used by the job with the number in p_nths.';
 
 COMMENT ON FUNCTION treadle.report_jobs(p_worker_id character varying, p_ids uuid[], p_leases bigint[], p_seconds double precision[], p_progress integer[], p_stages character varying[], p_paces text[]) IS 'Marks claimed jobs as running for p_seconds, with this progress, stage and pace (null: unchanged). Returns the ids that were accepted; the claims of the others are lost.';
 
@@ -825,7 +837,7 @@ COMMENT ON FUNCTION treadle.settle_workflows(p_ids uuid[], p_past uuid) IS 'Deci
 
 COMMENT ON FUNCTION treadle.slots_in_use(p_jobs uuid[], p_leases bigint[], p_weights integer[]) IS 'Those of the listed jobs that are still claimed or running under the same lease. The planner inlines this function. The limit of 1 keeps it from turning the subquery into a join that would read all jobs; and only the primary key matches: see complete_jobs.sql.';
 
-COMMENT ON FUNCTION treadle.start_job(p_id uuid, p_lease bigint, p_worker_id character varying) IS 'Marks a claimed job as running. As in every function that writes for a worker: with p_lease the write is fenced, and false means that the claim is lost and nothing changed. Without p_lease, the job is changed whichever worker has claimed it.';
+COMMENT ON FUNCTION treadle.start_job(p_id uuid, p_lease bigint, p_worker_id character varying, p_once boolean) IS 'Marks a claimed job as running. As in every function that writes for a worker: with p_lease the write is fenced, and false means that the claim is lost and nothing changed. Without p_lease, the job is changed whichever worker has claimed it.';
 
 COMMENT ON FUNCTION treadle.stop_waiting(p_ids uuid[], p_causes uuid[]) IS 'Cancels jobs whose rows are locked, and that wait for jobs that have not ended as they need it. If such a job was itself stopped, the reason names the one that was the cause. They stay held: whoever retries one makes it wait again.';
 
@@ -902,6 +914,7 @@ CREATE TABLE treadle.dependencies (
     needs character varying(20) DEFAULT 'completed'::character varying NOT NULL,
     watched boolean DEFAULT false NOT NULL,
     stopped boolean DEFAULT false NOT NULL,
+    grows boolean DEFAULT false NOT NULL,
     arguments character varying(100)[],
     nth integer,
     step character varying(100),
@@ -917,6 +930,8 @@ COMMENT ON COLUMN treadle.dependencies.needs IS 'What that job has to be: comple
 COMMENT ON COLUMN treadle.dependencies.watched IS 'The end of that job is, or was, noticed. Of all jobs that a job waits for, one is watched at a time.';
 
 COMMENT ON COLUMN treadle.dependencies.stopped IS 'This one did not complete, and so the job was cancelled, or the workflow fails. If this one is retried, the other waits again.';
+
+COMMENT ON COLUMN treadle.dependencies.grows IS 'The arguments are the results of a group: those of jobs that the other one adds while it runs are added to them.';
 
 COMMENT ON COLUMN treadle.dependencies.arguments IS 'The arguments of the job that get the result of the other.';
 

@@ -1,6 +1,6 @@
 """The fences of claims, and the limits of attempts, crashes and losses."""
 
-from chaos.guards.mutant import FUNCTIONS, Mutant, test
+from chaos.guards.mutant import FUNCTIONS, WORKER, Mutant, test
 
 MUTANTS = [
     Mutant(
@@ -215,5 +215,33 @@ MUTANTS = [
         "                where gap.before is null\n",
         "                where false\n",
         test("worker/recovery", "test_jobs_of_a_worker_without_a_row_are_given_back_after_a_day"),
+    ),
+    Mutant(
+        "an attempt that must not be repeated is not given back",
+        f"{FUNCTIONS}/public/recover_worker.sql",
+        "                when treadle.has_begun_once(job.status, job.flags) then 'failed'\n",
+        "",
+        test("worker/at_most_once", "test_whoever_recovers_it_lets_it_fail"),
+    ),
+    Mutant(
+        "an attempt that must not be repeated does not begin twice under one claim",
+        f"{FUNCTIONS}/public/start_job.sql",
+        "      and not (p_once and treadle.has_begun_once(job.status, job.flags));\n",
+        "      ;\n",
+        test("worker/at_most_once", "test_it_begins_only_when_that_is_stored"),
+    ),
+    Mutant(
+        "an attempt that must not be repeated begins when that is stored",
+        f"{WORKER}/running_jobs.py",
+        "        if started is None:\n            return Outcome(Ending.RELEASED, delay=NOT_STARTED_SECONDS)\n",
+        "",
+        test("worker/at_most_once", "test_it_begins_only_when_that_is_stored"),
+    ),
+    Mutant(
+        "a job whose claim is lost is not replaced",
+        f"{FUNCTIONS}/public/replace_job.sql",
+        "    accepted := treadle.lock_claimed(p_worker_id, array[p_id], array[p_lease]) <> '{}';\n",
+        "    accepted := true;\n",
+        test("jobs/replacing", "test_a_job_whose_claim_is_lost_is_not_replaced"),
     ),
 ]

@@ -18,6 +18,7 @@ import psycopg
 
 from treadle import Backoff, Connections, Cron, Debounce, Every, Fairness, Handle, Job, JobQueue, Limit, MaxPending
 from treadle import JobDefaults, JobGroup, JobOptions, Once, Priority, Rate, Retries, Store, Throttle, Treadle
+from treadle import Workflow, chain, group
 
 app = Treadle(defaults=JobDefaults(retry=Retries(1), timeout="10m", queue="web"))
 """
@@ -166,6 +167,32 @@ async def results() -> None:
     reveal_type(await (await awaited.aenqueue(7)).aresult("1m"))  # expect-type: list[int]
     reveal_type(await (await first.using(delay=1).aenqueue(7)).aresult())  # expect-type: float
     reveal_type((await awaited.aenqueue_many([{}]))[0])  # expect-type: treadle.jobs.handle.Handle[list[int]]
+
+# Shapes
+
+reveal_type(chain(plain.call(7)).enqueue().result())  # expect-type: str
+reveal_type(chain(plain.call(7), awaited.call(), first.call(7)).enqueue().result())  # expect-type: float
+reveal_type(group(plain.call(7), plain.call(8)).enqueue().result())  # expect-type: list[str]
+reveal_type(group(plain.call(7), first.call(7)).enqueue().result())  # expect-type: list[str | float]
+reveal_type(group(*(plain.call(n) for n in range(9))).enqueue().result())  # expect-type: list[str]
+reveal_type(group(first.call(7), group(plain.call(7))).enqueue().result())  # expect-type: list[float | list[str]]
+reveal_type(group(plain.call(7), plain.call(8)).then(first.call()).enqueue().result())  # expect-type: float
+reveal_type(chain(plain.call(7), group(awaited.call(7))).enqueue().result())  # expect-type: list[list[int]]
+
+flow = Workflow("any")
+reveal_type(flow.enqueue().result())  # expect-type: Any
+reveal_type(flow.add(plain.call(7)).output)  # expect-type: str
+reveal_type(flow.add(group(plain.call(7))).output)  # expect-type: list[str]
+typed = Workflow[str]("typed")
+typed.returns(typed.add(plain.call(7)))
+typed.returns(typed.add(first.call(7)))  # expect-error: arg-type
+reveal_type(typed.enqueue().result())  # expect-type: str
+reveal_type(flow.add(typed))  # expect-type: treadle.jobs.workflows.steps.Step[str]
+chain(plain)  # expect-error: call-overload
+group(plain.call(7), 8)  # expect-error: call-overload
+
+async def shapes() -> None:
+    reveal_type(await (await chain(plain.call(7), first.call(7)).aenqueue()).aresult())  # expect-type: float
 
 def send(handle: Handle[int]) -> None: ...
 send(plain.enqueue(7))  # expect-error: arg-type

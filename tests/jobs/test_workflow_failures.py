@@ -98,7 +98,7 @@ def test_what_was_done_is_undone_if_the_workflow_is_cancelled(shop: Shop) -> Non
 def test_undo_that_is_refused(shop: Shop) -> None:
     flow = Workflow()
     with pytest.raises(InvalidArgument, match="undo must be a call"):
-        flow.add(shop.number.call(1), undo=shop.nothing)  # type: ignore[call-overload]
+        flow.add(shop.number.call(1), undo=shop.nothing)  # type: ignore[arg-type]
     one = flow.add(shop.number.call(1))
     flow.add(shop.number.call(1), undo=shop.double.call(one.output))
     with pytest.raises(InvalidArgument, match="only use the result of its own step"):

@@ -236,7 +236,7 @@ def test_steps_take_and_return_stored_values(shop: Shop, connection: psycopg.Con
     stored = app.store(b"content", name="a.txt")
     handle = chain(copy.call(stored), copy.call()).enqueue()
     shop.run()
-    assert handle.result(timeout=5)
+    assert handle.result(timeout=5).name == "a.txt"
     uses = connection.execute("select job_id from stored_uses").fetchall()
     assert {job_id for (job_id,) in uses} == {handle.id, *(each.id for each in handle.jobs())}
     missing = replace(stored, id=uuid4())
@@ -270,7 +270,7 @@ def test_what_does_not_fit_is_refused(shop: Shop) -> None:
     with pytest.raises(InvalidArgument, match="no steps"):
         Workflow().enqueue()
     with pytest.raises(InvalidArgument, match="a step must be a call"):
-        Workflow().add(shop.nothing)
+        Workflow().add(shop.nothing)  # type: ignore[arg-type]
     other = Workflow()
     other.add(shop.double.call(Workflow().add(shop.number.call(1)).output))
     with pytest.raises(InvalidArgument, match="another workflow"):
@@ -282,7 +282,7 @@ def test_what_does_not_fit_is_refused(shop: Shop) -> None:
     with pytest.raises(InvalidArgument, match="at least one"):
         chain()
     with pytest.raises(InvalidArgument, match="consists of calls"):
-        group(shop.number)  # type: ignore[arg-type]
+        group(shop.number)  # type: ignore[call-overload]
 
 
 def test_a_job_that_does_not_exist_is_refused(shop: Shop) -> None:

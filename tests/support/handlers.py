@@ -10,13 +10,14 @@ import re
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import psycopg
 from chaos.ledger import FOLDER, Ledger
+from pydantic import BeforeValidator
 from pydantic_core import core_schema
 
-from treadle import Job, Retries, Treadle
+from treadle import Job, Retries, Treadle, group
 
 app = Treadle(schema=os.environ.get("TREADLE_TEST_SCHEMA", "treadle"))
 _ledgers: dict[str, Ledger] = {}
@@ -70,6 +71,18 @@ def nap_and_check(job: Job, seconds: float) -> int:
         time.sleep(0.01)
     note("end", job)
     return job.fence
+
+
+@app.job(delivery="at_most_once")
+async def pay_once(job: Job) -> None:
+    note("start", job)
+    await asyncio.sleep(600)
+
+
+@app.job(delivery="at_most_once", process=True)
+def pay_once_in_child(job: Job) -> None:
+    note("start", job)
+    time.sleep(600)
 
 
 @app.job(retry=Retries(0), process=True)
@@ -255,6 +268,27 @@ def tidy_up(job: Job, seconds: float) -> str:
         time.sleep(0.01)
     time.sleep(seconds)
     return "tidy"
+
+
+def _slowly(value: Any) -> Any:
+    time.sleep(0.2)
+    return value
+
+
+@app.job(retry=Retries(0), process=True)
+async def load_slowly_in_child(value: Annotated[int, BeforeValidator(_slowly)]) -> None:
+    """It is interrupted while its arguments are read."""
+    await asyncio.sleep(600)
+
+
+@app.job(retry=Retries(0), process=True)
+def replace_in_child(job: Job, words: list[str]) -> list[str]:
+    return job.replace_with(group(*(repeat.call(word) for word in words)))
+
+
+@app.job
+async def repeat(word: str) -> str:
+    return 2 * word
 
 
 @app.job(retry=Retries(0), process=True)

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support import handlers
 from tests.support.handlers import app as handlers_app
-from tests.support.handlers import nap_in_child, report_forever
+from tests.support.handlers import load_slowly_in_child, nap_in_child, replace_in_child, report_forever
 from tests.support.workers import ROOT, Ledger, is_alive, run, until, worker_process
 from treadle import JobFailed, JobQueue, Retries
 from treadle.worker.worker import Worker
@@ -59,6 +59,24 @@ def test_the_children_of_a_killed_program_end(url: str, ledger: Ledger) -> None:
         finally:
             process.kill()
     until(lambda: not is_alive(child))
+
+
+def test_a_call_in_a_child_has_its_own_timeout() -> None:
+    async def body(worker: Worker) -> None:
+        with pytest.raises(JobFailed, match=r"was still running at its deadline, after 0\.2 seconds"):
+            await (await nap_in_child.using(timeout=(None, 0.2)).aenqueue(seconds=60)).aresult(60)
+        with pytest.raises(JobFailed, match=r"timed out after 0\.1 seconds"):
+            await (await load_slowly_in_child.using(timeout=0.1).aenqueue(1)).aresult(60)
+
+    run(handlers_app, body, children=1)
+
+
+def test_a_job_in_a_child_is_replaced() -> None:
+    async def body(worker: Worker) -> None:
+        handle = await replace_in_child.aenqueue(["a", "b"])
+        assert await handle.aresult(30) == ["aa", "bb"]
+
+    run(handlers_app, body, children=1)
 
 
 @pytest.mark.long

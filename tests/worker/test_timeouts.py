@@ -3,11 +3,25 @@
 import asyncio
 import threading
 import time
+from typing import Any
 
+import psycopg
 import pytest
+from psycopg import Connection
 
 from tests.support.workers import auntil, run
-from treadle import Backoff, Job, JobFailed, JobInterrupted, Retries, Treadle, events
+from treadle import (
+    Backoff,
+    InvalidArgument,
+    Job,
+    JobFailed,
+    JobInterrupted,
+    Once,
+    Retries,
+    Treadle,
+    chain,
+    events,
+)
 from treadle.worker import running_jobs
 from treadle.worker.worker import Worker
 
@@ -41,6 +55,47 @@ def test_a_timeout_interrupts_each_place(app: Treadle) -> None:
 
     run(app, body)
     assert sorted(seen) == ["loop", "timeout"]
+
+
+def test_a_call_has_its_own_timeout(app: Treadle, connection: Connection[Any]) -> None:
+    over = threading.Event()
+
+    @app.job(retry=Retries(0))
+    async def endless() -> None:
+        await asyncio.sleep(60)
+
+    @app.job(retry=Retries(0), timeout="1h")
+    def deaf() -> None:
+        over.wait(30)
+
+    @app.job(retry=Retries(0), timeout=0.001)
+    async def patient() -> str:
+        await asyncio.sleep(0.05)
+        return "done"
+
+    quick = endless.using(timeout=0.1)
+
+    async def body(worker: Worker) -> None:
+        soft = [await quick.aenqueue(), *await quick.aenqueue_many([{}])]
+        soft.append(await quick.using(unique=Once()).aenqueue())
+        soft.append(await chain(quick.call()).aenqueue())
+        hard = await deaf.using(timeout=(None, 0.1)).aenqueue()
+        never = await patient.using(timeout=None).aenqueue()
+        for handle in soft:
+            with pytest.raises(JobFailed, match=r"timed out after 0\.1 seconds"):
+                await handle.aresult(30)
+        with pytest.raises(JobFailed, match=r"was still running at its deadline, after 0\.1 seconds"):
+            await hard.aresult(30)
+        over.set()
+        assert await never.aresult(30) == "done"
+
+    run(app, body)
+    limits = connection.execute("select job_type, timeout from jobs where job_type <> 'workflow' order by 1, id")
+    assert limits.fetchall() == [("deaf", [None, 0.1]), *[("endless", [0.1, 10.1])] * 4, ("patient", [None, None])]
+    with pytest.raises(InvalidArgument, match="must not be shorter than the first"):
+        endless.using(timeout=("30s", "25s")).enqueue()
+    with pytest.raises(psycopg.errors.InvalidParameterValue, match="the second not shorter than the first"):
+        connection.execute("select enqueue_with_options('a', '{{}}', '{\"timeout\": [3, 1]}')")
 
 
 def test_a_thread_past_its_deadline_is_given_up(app: Treadle) -> None:

@@ -153,7 +153,7 @@ class Treadle(JobGroup):
         application has it; `ship.handle(id)` says so to type checkers, too."""
         return Handle(self.backend, job_id(job))
 
-    def workflow(self, job: AnyJob) -> WorkflowHandle:
+    def workflow(self, job: AnyJob) -> WorkflowHandle[Any]:
         """Return a handle of the workflow with this id."""
         return WorkflowHandle(self.backend, job_id(job), is_new=False)
 

@@ -43,6 +43,7 @@ class Attempt:
         "_transactions",
         "_writer",
         "arguments",
+        "begun_once",
         "claim",
         "environment",
         "interrupted_by",
@@ -55,6 +56,8 @@ class Attempt:
         self.environment = environment
         self.started = time.monotonic()
         self.interrupted_by: Interrupt | None = None
+        self.begun_once = False
+        """The handler has begun, and must not be called again if it does not end."""
         self._writer = writer
         self.arguments: dict[str, Any] | None = None
         """What the handler is called with, once it is known."""

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from datetime import UTC, datetime
-from typing import Any, Concatenate, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast, overload
 from uuid import UUID
 
 from treadle.attempt.attempt import Attempt, running_attempt
@@ -12,6 +12,7 @@ from treadle.db.database import AsyncTransaction, Transaction
 from treadle.words.event_loop import on_event_loop, refuse_to_wait
 from treadle.words.headers import read_headers
 from treadle.words.payload import Json
+from treadle.words.work import Replacement, Work
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -238,6 +239,17 @@ class Job:
         """Inside `job.transaction()`: complete the job, with this result, when the transaction commits."""
         self._attempt.check()
         self._attempt.transactions.complete(result)
+
+    def replace_with(self, work: Work[R]) -> R:
+        """`return job.replace_with(other.call(7))` makes the result of that call the result of this job: whoever waits
+        for this job waits for that one. It can be a call, a chain, a group or a workflow, which is enqueued when this
+        attempt ends, in the same transaction."""
+        self._attempt.check()
+        if not isinstance(work, Work):
+            raise InvalidArgument(
+                f"replace_with() needs a call, such as pay.call(order=7), a chain, a group or a workflow, got {work!r}"
+            )
+        return cast(R, Replacement(work))
 
     def __repr__(self) -> str:
         return f"<Job {self.type} {self.id} attempt {self.attempt}>"

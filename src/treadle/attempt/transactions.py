@@ -17,6 +17,7 @@ from treadle.db.query import Query
 from treadle.words.errors import InvalidArgument
 from treadle.words.job import Claim
 from treadle.words.stored import Noted
+from treadle.words.work import Replacement
 
 _NOTHING = object()
 
@@ -81,6 +82,8 @@ class Transactions:
             raise InvalidArgument(
                 "job.complete() works only inside job.transaction(); elsewhere return the result from the handler"
             )
+        if isinstance(result, Replacement):
+            raise InvalidArgument("job.complete() needs a result: return job.replace_with(…) from the handler instead")
         self._check_steps()
         with Noted() as used:
             self._result = self._environment.encode_result(result)

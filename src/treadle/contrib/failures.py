@@ -26,6 +26,7 @@ def failure(job: Job, policy: Policy, error: BaseException) -> BaseException | N
     without_our_frames(error)
     if interrupt is Interrupt.TIMEOUT and isinstance(error, _STOPPED):
         # Where the handler was is worth more than the name of the exception that stopped it.
+        policy = policy.of(job._attempt.claim)
         late = TimeoutError(f"timed out after {policy.timeout or policy.deadline or 0:g} seconds")
         return late.with_traceback(error.__traceback__)
     return error

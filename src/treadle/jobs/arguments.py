@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from decimal import Decimal
-from functools import cached_property
+from functools import cached_property, lru_cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, NotRequired, Union, get_args, get_origin, get_type_hints
 
@@ -279,9 +279,7 @@ class Arguments:
 
     def _adapted(self, shape: Any) -> TypeAdapter[Any]:
         try:
-            # By an alias: a TypedDict or a model cannot be given a configuration from outside otherwise.
-            alias: Any = TypeAliasType("shape", shape)
-            adapter = TypeAdapter(alias, config=_EXACT)
+            adapter = _adapter(shape)
         except PydanticUserError as error:
             raise InvalidJob(
                 f"{self._name} has an annotation that cannot be a payload: {error.message.splitlines()[0]}"
@@ -289,6 +287,25 @@ class Arguments:
         if not adapter.pydantic_complete:
             raise InvalidJob(f"the annotations of {self._name} cannot be read: they name a type that is not defined")
         return adapter
+
+
+def _adapter(shape: Any) -> TypeAdapter[Any]:
+    # By an alias: a TypedDict or a model cannot be given a configuration from outside otherwise.
+    alias: Any = TypeAliasType("shape", shape)
+    return TypeAdapter(alias, config=_EXACT)
+
+
+def adapter_of(annotation: Any) -> TypeAdapter[Any] | None:
+    """What reads a result with this annotation; None if it says nothing."""
+    if annotation is Any:
+        return None
+    try:
+        return _known_adapter(annotation)
+    except TypeError:  # it cannot be hashed
+        return _adapter(annotation)
+
+
+_known_adapter = lru_cache(_adapter)
 
 
 # Aliased, because type checkers require the fields of a TypedDict to be literal.

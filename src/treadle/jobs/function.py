@@ -38,9 +38,11 @@ from treadle.words.payload import Encoded
 from treadle.words.retries import check_retry_of_job
 from treadle.words.stored import Noted
 from treadle.words.unique import Enqueued, Unique, check_unique
+from treadle.words.work import Work
 
 P = ParamSpec("P")  # the parameters of enqueue(): those of the function, without the job
 R = TypeVar("R")  # the result of the job
+S = TypeVar("S", covariant=True)  # the same, of a call
 Q = ParamSpec("Q")  # the parameters of the function itself
 C = TypeVar("C")  # what a call returns: for an async function, a coroutine
 
@@ -74,8 +76,8 @@ class Enqueuer(Generic[P, R]):
         self._options = options
 
     def using(self, **options: Unpack[UsingOptions]) -> "Enqueuer[P, R]":
-        """Return the same function with other options: priority, queue, delay, run_at, retry, expires, key, unique,
-        after, workflow, weight, partition, headers and connection."""
+        """Return the same function with other options: priority, queue, delay, run_at, retry, timeout, expires, key,
+        unique, after, workflow, weight, partition, headers and connection."""
         _USING.check(options)
         check_unique(options.get("unique"))
         if "retry" in options:
@@ -290,13 +292,13 @@ class Prepared(NamedTuple):
     options: dict[str, Any]
 
 
-class Call(Generic[R]):
+class Call(Work[S], Generic[S]):
     """A call of a job function that is not enqueued yet."""
 
     def __init__(
         self,
-        function: "JobFunction[..., R, ..., Any]",
-        enqueuer: Enqueuer[..., R],
+        function: "JobFunction[..., S, ..., Any]",
+        enqueuer: Enqueuer[..., S],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> None:
@@ -308,7 +310,7 @@ class Call(Generic[R]):
     def prepared(self) -> Prepared:
         return self._enqueuer.prepared(self.args, self.kwargs)
 
-    def with_first(self, value: Any) -> "Call[R]":
+    def with_first(self, value: Any) -> "Call[S]":
         """The same call with this as its first argument, unless that is given or it has none."""
         first = self.function.arguments.first
         if self.args or first is None or first in self.kwargs:

@@ -97,6 +97,9 @@ class JobGroup:
         `limits` are for all workers together: how many of its jobs run at once, start per period and wait, such as
         `limits=[Limit(100), Limit(3, per="tenant"), Rate(10, "1s"), MaxPending(1000)]`. A job uses `weight` of each.
         With `fair_by`, the values of that argument take turns.
+
+        With `delivery="at_most_once"`, an attempt is recorded before it begins, and not repeated if its process dies:
+        the job fails. Without `retry`, it is not repeated after an error either.
         """
         given = {**self._defaults.given, **given}
         options = job_options(**given)

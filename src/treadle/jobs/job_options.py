@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, NamedTuple, TypeAlias, TypedDict, cast
+from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict, cast, get_args
 
 from treadle.db.queries.enqueueing import EnqueueOptions, check_options
 from treadle.jobs.policy import Policy
@@ -13,13 +13,11 @@ from treadle.words.options import checked_value, known_options
 from treadle.words.priority import Priority
 from treadle.words.retries import Retries, check_retry
 from treadle.words.size import Size, size
+from treadle.words.timeout import Timeout, timeout_seconds
 from treadle.words.times import Times, check_times
 from treadle.words.unique import Unique, check_unique
 
-Timeout: TypeAlias = Duration | tuple[Duration | None, Duration]
-
-# Seconds between the interruption of a handler and its killing, if only the soft limit is given.
-DEADLINE_GRACE = 10.0
+Delivery: TypeAlias = Literal["at_least_once", "at_most_once"]
 
 
 class JobOptions(TypedDict, total=False):
@@ -41,6 +39,7 @@ class JobOptions(TypedDict, total=False):
     limits: AnyLimit | Sequence[AnyLimit] | None
     fair_by: Per | None
     weight: int | None
+    delivery: Delivery
 
 
 @checked_value
@@ -116,11 +115,15 @@ def job_options(  # noqa: PLR0913 - its options
     limits: AnyLimit | Sequence[AnyLimit] | None = None,
     fair_by: Per | None = None,
     weight: int | None = None,
+    delivery: Delivery = "at_least_once",
 ) -> CheckedOptions:
     """Check the options of `@app.job`."""
     if isinstance(aliases, str):
         raise InvalidArgument(f"aliases must be a list of strings, got {aliases!r}")
-    retries = Retries() if retry is None else check_retry(retry)
+    if delivery not in get_args(Delivery):
+        raise InvalidArgument(f'delivery must be "at_least_once" or "at_most_once", got {delivery!r}')
+    at_most_once = delivery == "at_most_once"
+    retries = check_retry(retry) if retry is not None else Retries(0) if at_most_once else Retries()
     defaults: EnqueueOptions = {"priority": priority, "queue": queue, "retry": Retries(retries.amount)}
     chosen = {"expires": expires, "unique": check_unique(unique), "weight": weight}
     defaults.update(cast(EnqueueOptions, {name: value for name, value in chosen.items() if value is not None}))
@@ -129,7 +132,7 @@ def job_options(  # noqa: PLR0913 - its options
         raise InvalidArgument("memory_limit needs process=True: only a child process can be killed for exceeding it")
     if schedule is not None:
         check_times(schedule)
-    soft, hard = _limits_of(timeout)
+    soft, hard = timeout_seconds(timeout)
     policy = Policy(
         retry=retries,
         timeout=soft,
@@ -138,31 +141,8 @@ def job_options(  # noqa: PLR0913 - its options
         memory_limit=None if memory_limit is None else size(memory_limit, "memory_limit"),
         logs=bool(logs),
         prints=bool(prints),
+        at_most_once=at_most_once,
     )
     if fair_by is not None:
         part_name(fair_by)
     return CheckedOptions(name, tuple(aliases), policy, defaults, schedule, check_limits(limits), fair_by)
-
-
-def _limits_of(timeout: Timeout | None) -> tuple[float | None, float | None]:
-    """Seconds until a handler is interrupted, and until it is killed."""
-    if timeout is None:
-        return None, None
-    if not isinstance(timeout, tuple | list):
-        soft = _seconds(timeout)
-        return soft, soft + DEADLINE_GRACE
-    if len(timeout) != 2:
-        raise InvalidArgument(f'timeout must be a duration, or two such as ("25s", "30s"), got {timeout!r}')
-    first, last = (None if each is None else _seconds(each) for each in timeout)
-    if last is None or (first is not None and last < first):
-        raise InvalidArgument(
-            f"the second of timeout, when the handler is killed, must not be shorter than the first, got {timeout!r}"
-        )
-    return first, last
-
-
-def _seconds(given: Duration) -> float:
-    seconds = duration(given, "timeout").total_seconds()
-    if not seconds:
-        raise InvalidArgument(f"timeout must be longer than 0 s, got {given!r}")
-    return seconds

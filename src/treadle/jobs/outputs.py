@@ -3,13 +3,16 @@
 import dataclasses
 import enum
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, is_typeddict
 from uuid import UUID
 
-from pydantic import BaseModel
+from pydantic import BaseModel, GetCoreSchemaHandler
+from pydantic_core import CoreSchema
+from pydantic_core.core_schema import any_schema, no_info_after_validator_function, tuple_schema
 
 from treadle.words.after import After
 from treadle.words.errors import InvalidArgument
@@ -30,6 +33,28 @@ class Output:
 
     def __repr__(self) -> str:
         return f"<the result of {self.source}>"
+
+
+class GroupOutput(list[Any]):
+    """The outputs of a group, as an argument. Jobs that its jobs add while they run come after these."""
+
+
+@dataclass(frozen=True)
+class ByPosition:
+    """Makes an annotation one of a list whose first elements have these types. The types of others are not known."""
+
+    kinds: tuple[Any, ...]
+
+    def __get_pydantic_core_schema__(self, _: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        items = [*map(handler.generate_schema, self.kinds), any_schema()]
+        return no_info_after_validator_function(list, tuple_schema(items, variadic_item_index=len(self.kinds)))
+
+
+def list_of(kinds: Sequence[Any]) -> Any:
+    """The annotation of a list of results."""
+    if kinds and all(kind == kinds[0] for kind in kinds):
+        return list[kinds[0]]  # type: ignore[valid-type]
+    return Annotated[list[Any], ByPosition(tuple(kinds))]
 
 
 def outputs_of(value: Any) -> list[Output]:
@@ -62,8 +87,7 @@ def annotation_of(value: Any) -> Any:
     """What an argument that consists of outputs will be."""
     if isinstance(value, Output):
         return value.annotation
-    kinds = {each.annotation for each in outputs_of(value)}
-    return list[kinds.pop()] if len(kinds) == 1 else list  # type: ignore[misc]
+    return list_of([each.annotation for each in outputs_of(value)])
 
 
 def fits(given: Any, wanted: Any) -> bool:

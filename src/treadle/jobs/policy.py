@@ -1,7 +1,8 @@
 """How the jobs of a function are run."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from treadle.words.job import Claim
 from treadle.words.retries import Retries
 
 
@@ -14,3 +15,12 @@ class Policy:
     memory_limit: int | None = None
     logs: bool = True
     prints: bool = False
+    at_most_once: bool = False
+    """An attempt that has begun is not repeated if its process dies."""
+
+    def of(self, claim: Claim) -> "Policy":
+        """For this job, which may have its own timeout."""
+        if claim.timeout is None:
+            return self
+        soft, hard = claim.timeout
+        return replace(self, timeout=soft, deadline=hard)

@@ -67,7 +67,7 @@ $$;
 -- within a workflow that it enqueues. It cannot use app.store, nor enqueue jobs that use stored objects.
 grant
     insert (id, job_type, priority, data, created_at, max_attempts, queue, run_at, key, unique_key, unique_while, expires_at,
-        partition, weight, headers),
+        partition, weight, headers, timeout),
     select (id)
     on treadle.jobs
     to treadle_enqueue;

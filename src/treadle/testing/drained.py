@@ -30,6 +30,7 @@ class DrainLimit(TreadleError):
 
 _KINDS: dict[type[events.JobEvent], str] = {
     events.JobCompleted: "completed",
+    events.JobReplaced: "completed",
     events.JobRetried: "retried",
     events.JobFailed: "failed",
     events.JobCancelled: "cancelled",

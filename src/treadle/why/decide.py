@@ -1,6 +1,6 @@
 """Decides, from the facts, on the one reason why a job or a schedule does not run."""
 
-from treadle.db.queries.workflows import SIGNAL, WORKFLOW
+from treadle.db.queries.workflows import SIGNAL
 from treadle.why.facts import Facts, ScheduleFacts
 from treadle.why.reason import Other, Reason
 from treadle.why.rules.claimed import claimed
@@ -46,7 +46,7 @@ def decide(facts: Facts, blocker: Reason | None = None) -> Reason:
         return _with_origin(facts, finished(facts))
     if facts.status in (Status.CLAIMED, Status.RUNNING):
         return _with_origin(facts, _first([each for each in (refused(facts), claimed(facts)) if each]))
-    if reason := signal(facts) or (waiting(facts, blocker) if facts.job_type in (WORKFLOW, SIGNAL) else None):
+    if reason := signal(facts) or (waiting(facts, blocker) if facts.is_workflow or facts.job_type == SIGNAL else None):
         return reason  # no worker runs it
     later = due_later(facts)
     causes = [

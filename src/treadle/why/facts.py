@@ -189,6 +189,8 @@ class Facts(NamedTuple):
     is_open: bool = False
     """It is a batch that is not closed."""
     waits_for_signal: bool = False
+    is_workflow: bool = False
+    """Or it has replaced itself by other jobs."""
     refusal: Refusal | None = None
     """Why the server refuses what workers write."""
 

@@ -29,7 +29,7 @@ _JobColumns = namedtuple(
     "stopped_children running_beside failed_attempt failed_at failed_error failed_newest cancelled_by cancel_reason "
     "pauses blocker earlier row_lock workers last_worker last_seen_at "
     "ahead_in_lane ahead_same_priority ahead_higher_priority finished_attempts finished_within tick_age "
-    "null_columns schema origin limits waits waited_for unended is_open waits_for_signal refusal",
+    "null_columns schema origin limits waits waited_for unended is_open waits_for_signal is_workflow refusal",
 )
 _ScheduleColumns = namedtuple(
     "_ScheduleColumns",

@@ -49,6 +49,13 @@ class JobCompleted(JobEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class JobReplaced(JobEvent):
+    """Its handler has ended and has handed its result over to other jobs."""
+
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class JobFailed(JobEvent):
     """It is not retried."""
 

@@ -1,6 +1,7 @@
 """Jobs as rows of the database, as workers claim them, and their failed attempts."""
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 from uuid import UUID
@@ -80,6 +81,8 @@ class Claim(NamedTuple):
     """Where the job comes from, if a schedule enqueued it: JSON, see words/job.py."""
     headers: str | None = None
     """JSON."""
+    timeout: Sequence[float | None] | None = None
+    """Seconds until its handler is interrupted, and until it is killed, if not those of its function."""
 
 
 class Origin(NamedTuple):

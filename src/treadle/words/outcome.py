@@ -5,9 +5,10 @@ from typing import NamedTuple
 
 
 class Ending(StrEnum):
-    """The outcomes that treadle.settle_jobs() accepts, and three that it does not: completed, written, dropped."""
+    """The outcomes that treadle.settle_jobs() accepts, and four others: completed, replaced, written, dropped."""
 
     COMPLETED = "completed"
+    REPLACED = "replaced"  # by other jobs, whose result becomes its own
     RETRY = "retry"
     FAILED = "failed"
     CANCELLED = "cancelled"
@@ -20,7 +21,7 @@ class Ending(StrEnum):
 
 class Outcome(NamedTuple):
     ending: Ending
-    result: str | None = None  # JSON
+    result: str | None = None  # JSON; of a replaced job, what replaces it
     error: str | None = None
     traceback: str | None = None
     delay: float | None = None  # seconds

@@ -130,6 +130,7 @@ def _run(order: dict[str, Any], state: ChildState, runner: asyncio.Runner) -> Ou
     capture.start(function.policy.prints)
     attempt = Attempt(claim, environment_of(function, order["worker_id"]), state)
     running_attempt.set(attempt)
+    attempt.begun_once = function.policy.at_most_once
     state.attempt = attempt
     state.send({"started": True})
     try:
@@ -182,6 +183,8 @@ async def _cancellable(called: Coroutine[Any, Any, Any], state: ChildState) -> A
     state.main = asyncio.current_task()
     task = loop.create_task(called)
     state.stop = lambda: loop.call_soon_threadsafe(task.cancel)
+    if state.attempt is not None and state.attempt.interrupted_by is not None:
+        task.cancel()  # before there was anything to stop
     return await task
 
 

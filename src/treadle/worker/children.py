@@ -30,7 +30,7 @@ from treadle.words.outcome import Ending, Interrupt, Outcome
 from treadle.words.record import OutgoingEvent, OutgoingLogLine
 from treadle.worker import child_program, log_format
 from treadle.worker.exit_codes import died
-from treadle.worker.outcomes import over_memory_limit, overdue, stopped
+from treadle.worker.outcomes import crashed, over_memory_limit, overdue, stopped
 from treadle.worker.recycling import UNLIMITED, Limits, memory_used
 from treadle.worker.running import Running
 
@@ -119,7 +119,7 @@ class Children:
         self, child: Child, running: Running, stop: threading.Event, on_start: Callable[[int], None]
     ) -> tuple[Outcome | None, bool]:
         """The outcome (None if the child died), and whether the child can be used again: it sent the outcome itself."""
-        policy, sent = running.function.policy, time.monotonic()
+        policy, sent = running.policy, time.monotonic()
         started: float | None = None  # timeout and deadline count from the start of the handler, not of the process
         asked_to_stop: float | None = None
         order = {
@@ -190,11 +190,11 @@ class Children:
 
     def _outcome_of_death(self, child: Child, running: Running, seconds: float) -> Outcome:
         child.process.join()
-        if running.function.policy.deadline is not None and seconds > running.function.policy.deadline:
+        if running.policy.deadline is not None and seconds > running.policy.deadline:
             return overdue(running.function, running.attempt)
         if running.attempt.interrupted_by is not None:
             return stopped(running.function, running.attempt)
-        return Outcome(Ending.CRASHED, error=f"its process {died(child.process.exitcode)}")
+        return crashed(running.attempt, f"its process {died(child.process.exitcode)}")
 
     def _take(self) -> Child:
         with self._lock:

@@ -36,7 +36,7 @@ from treadle.worker.tasks import idle
 FinishedJob: TypeAlias = tuple[Claim, Outcome, float]
 
 BATCH = 2000
-_NOT_SETTLED = (Ending.COMPLETED, Ending.DROPPED, Ending.WRITTEN)
+_NOT_SETTLED = (Ending.COMPLETED, Ending.REPLACED, Ending.DROPPED, Ending.WRITTEN)
 
 
 class Completer:
@@ -80,6 +80,14 @@ class Completer:
         self._waiting.append((claim, outcome, started))
         self._added.set()
         self._empty.clear()
+
+    async def start_once(self, claim: Claim) -> bool | None:
+        """Record that an attempt begins that must not be repeated. None: that could not be stored, or is not known."""
+        try:
+            return await self._connection.run(worker_queries.start_once(self._worker_id, claim))
+        except (DatabaseUnavailable, RowLocked) as error:
+            log.warning("job %s does not begin yet, because that could not be stored: %s", claim.id, error)
+            return None
 
     def unwritten(self) -> set[UUID]:
         """The jobs whose outcome is known here and not yet in the database."""
@@ -131,6 +139,9 @@ class Completer:
         if others:
             await self._persist(others, self._settle)
         if len(done) + len(others) < len(batch):
+            for each in batch:
+                if each[1].ending is Ending.REPLACED:
+                    await self._persist([each], self._replace)
             self._stored([each for each in batch if each[1].ending in (Ending.DROPPED, Ending.WRITTEN)])
             for claim, outcome, started in batch:
                 if outcome.ending is Ending.DROPPED:
@@ -224,6 +235,18 @@ class Completer:
             for claim, _, seconds in aged:
                 if claim.id not in refused:
                     self._listeners.emit(events.about(claim, self._worker_id, events.JobCompleted, seconds=seconds))
+
+    async def _replace(self, batch: list[FinishedJob], again: bool) -> None:
+        ((claim, outcome, started),) = batch
+        seconds = time.monotonic() - started
+        done = await self._connection.run(worker_queries.replace(self._worker_id, claim, outcome, seconds))
+        if done.problem is not None:
+            error = f"the result cannot be replaced: {done.problem}"
+            await self._settle([(claim, Outcome(Ending.FAILED, error=error), started)], again)
+        elif done.accepted:
+            self._listeners.emit(events.about(claim, self._worker_id, events.JobReplaced, seconds=seconds))
+        elif not again:
+            self._listeners.emit(events.about(claim, self._worker_id, events.LeaseWasLost))
 
     async def _settle(self, batch: list[FinishedJob], again: bool) -> None:
         now = time.monotonic()

@@ -29,7 +29,7 @@ from treadle.worker.recycling import UNLIMITED, Limits
 from treadle.worker.running import Running, deadline_of
 from treadle.worker.tracing import restore, tracing, untraced
 
-_SUCCESSES = (Ending.COMPLETED, Ending.WRITTEN)
+_SUCCESSES = (Ending.COMPLETED, Ending.REPLACED, Ending.WRITTEN)
 
 
 class Executor:
@@ -104,8 +104,9 @@ class Executor:
         claim = running.claim
         if running.slot:  # it has waited for its child process, or a middleware calls the handler again
             self._slots.remove(running.slot)
-        running.slot = self._slots.add(claim.id, claim.lease, deadline_of(running.function.policy), process)
+        running.slot = self._slots.add(claim.id, claim.lease, deadline_of(running.policy), process)
         running.begin()
+        running.attempt.begun_once = running.function.policy.at_most_once
 
     async def _in_child(self, running: Running) -> Outcome:
         outcomes: list[Outcome] = []
@@ -129,7 +130,7 @@ class Executor:
 
 
 def _value(outcome: Outcome) -> Any:
-    return None if outcome.result is None else from_json(outcome.result)
+    return from_json(outcome.result) if outcome.result is not None and outcome.ending is Ending.COMPLETED else None
 
 
 def _pool(threads: int) -> ThreadPoolExecutor:

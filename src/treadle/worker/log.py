@@ -14,6 +14,7 @@ LINES: dict[type[events.Event], tuple[int, str]] = {
     events.JobClaimed: (logging.DEBUG, "job claimed"),
     events.JobStarted: (logging.DEBUG, "job started"),
     events.JobCompleted: (logging.DEBUG, "job completed"),
+    events.JobReplaced: (logging.DEBUG, "job replaced by other jobs"),
     events.JobReleased: (logging.DEBUG, "job released"),
     events.JobCancelled: (logging.INFO, "job cancelled"),
     events.JobRetried: (logging.WARNING, "job failed, will be retried"),

@@ -26,6 +26,7 @@ class Running:
         "entered",
         "function",
         "in_child",
+        "policy",
         "reported",
         "slot",
         "started",
@@ -44,6 +45,7 @@ class Running:
     ) -> None:
         self.claim = claim
         self.function = function
+        self.policy = function.policy if claim.timeout is None else function.policy.of(claim)
         self.attempt = Attempt(claim, environment, writer)
         self.slot = 0  # in shared memory (worker/job_slots.py), from when it has begun or waits for a child process
         self.in_child = in_child

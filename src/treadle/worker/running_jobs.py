@@ -22,7 +22,7 @@ from treadle.words.outcome import Ending, Interrupt, Outcome
 from treadle.worker.completer import Completer
 from treadle.worker.executor import Executor
 from treadle.worker.job_slots import JobSlots
-from treadle.worker.outcomes import overdue
+from treadle.worker.outcomes import begun_before, overdue
 from treadle.worker.recorder import Recorder
 from treadle.worker.running import Running, environment_of
 from treadle.worker.services import within
@@ -36,6 +36,8 @@ SHOWN_AFTER = 0.2
 WATCHED_AFTER = 1.0
 # How long a handler that is first interrupted at its deadline may take to stop.
 INTERRUPTED_SECONDS = 0.5
+# A job whose beginning could not be stored is tried again after this time.
+NOT_STARTED_SECONDS = 1.0
 
 
 class RunningJobs:
@@ -86,9 +88,9 @@ class RunningJobs:
     def start(self, claim: Claim, finished: Callable[[], None]) -> bool:
         """Returns False if an earlier attempt of the job still runs here, in a thread that does not stop."""
         function = self._functions[claim.job_type]
-        policy = function.policy
-        in_child = policy.process or self.is_suspect(claim)
+        in_child = function.policy.process or self.is_suspect(claim)
         running = Running(claim, function, self._environments[claim.job_type], self._recorder, in_child)
+        policy = running.policy
         if self._running.setdefault(claim.id, running) is not running:
             return False
         self._in_children += in_child
@@ -176,7 +178,7 @@ class RunningJobs:
 
     async def _run(self, running: Running, finished: Callable[[], None]) -> None:
         try:
-            outcome = await self._executor.execute(running)
+            outcome = await self._refused(running) or await self._executor.execute(running)
         except BaseException as error:  # must not happen; but a slot must never be lost
             log.exception("the outcome of job %s could not be determined", running.claim.id)
             outcome = Outcome(Ending.FAILED, error=clean_error(error))
@@ -194,6 +196,15 @@ class RunningJobs:
         if running.in_child:
             self._child_is_free()
         self._changed.set()
+
+    async def _refused(self, running: Running) -> Outcome | None:
+        """Before an attempt begins that must not be repeated, this is stored. The outcome, if it must not begin."""
+        if not running.function.policy.at_most_once or running.attempt.interrupted_by is not None:
+            return None
+        started = await self._completer.start_once(running.claim)
+        if started is None:
+            return Outcome(Ending.RELEASED, delay=NOT_STARTED_SECONDS)
+        return None if started else begun_before()
 
     def _leave_slot(self, running: Running) -> int:
         """A job that has begun keeps its slot until its outcome is stored."""

@@ -17,6 +17,7 @@ from treadle.words.naming import int_within, text_within
 from treadle.words.payload import PAYLOAD_LIMIT, Json, encode, encode_many
 from treadle.words.priority import Priority
 from treadle.words.retries import Retries, check_retry_of_job
+from treadle.words.timeout import Timeout, timeout_seconds
 from treadle.words.unique import Enqueued, Unique, check_unique
 
 CHUNK = 5000
@@ -40,6 +41,9 @@ class EnqueueOptions(TypedDict, total=False):
     """How often the job is retried: Retries(2) if not given."""
     expires: Duration | datetime | None
     """If no worker has claimed the job by this time, or this long after it was due, it is cancelled."""
+    timeout: Timeout | None
+    """After this time the handler is interrupted and the attempt fails; with two durations, it is killed after the
+    second. If not given, as its function says; None: it may run for any time."""
     weight: int | None
     """How much of each of its limits the job uses: 1 if not given."""
     partition: Mapping[str, object] | None
@@ -198,6 +202,7 @@ def _with_options(
         "keys": None if keys is None else list(keys),
         "partitions": None if partitions is None else list(partitions),
         "weight": options.get("weight"),
+        "timeout": list(timeout_seconds(options["timeout"])) if "timeout" in options else None,
         "after": [each.record() for each in after] or None,
         "workflow": None if workflow is None else {"id": str(workflow)},
     }
@@ -225,7 +230,7 @@ def _with_options(
 
 def _needs_options(options: EnqueueOptions) -> bool:
     given = options.get("unique"), options.get("expires"), options.get("weight")
-    return given != (None, None, None)
+    return given != (None, None, None) or "timeout" in options
 
 
 def _partition(options: EnqueueOptions) -> str | None:
@@ -282,8 +287,10 @@ def _shared(
     partition: Mapping[str, object] | None = None,
     headers: Mapping[str, str] | None = None,
     unique: Unique | None = None,
+    timeout: Timeout | None = None,
 ) -> dict[str, object]:
     check_unique(unique)
+    timeout_seconds(timeout)
     if weight is not None:
         int_within(weight, 1, MOST, "weight")
     if partition is not None and not isinstance(partition, Mapping):

@@ -1,5 +1,6 @@
 """Queries of a worker: claims and outcomes in batches, liveness, recovery, notifications."""
 
+import json
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -131,6 +132,35 @@ def _complete_one(worker_id: str, claim: Claim, outcome: Outcome, seconds: float
         return {claim.id} if rows[0][0] is None else set()
 
     return Query(statement("complete_job"), params, refused, often=True)
+
+
+def start_once(worker_id: str, claim: Claim) -> Query[bool]:
+    """Begin an attempt that must not be repeated. False: it has begun before under this claim, or the claim is lost."""
+    params = {"id": claim.id, "lease": claim.lease, "worker_id": worker_id, "lock_timeout": LOCK_TIMEOUT}
+    return Query(statement("start_once"), params, lambda rows: bool(rows[0][0]))
+
+
+class Replaced(NamedTuple):
+    accepted: bool
+    """False: the claim is lost."""
+    problem: str | None
+    """Why the other jobs cannot be enqueued."""
+
+
+def replace(worker_id: str, claim: Claim, outcome: Outcome, seconds: float) -> Query[Replaced]:
+    """End an attempt whose handler has returned a replacement, and enqueue that."""
+    given = json.loads(outcome.result or "{}")
+    params = {
+        "worker_id": worker_id,
+        "id": claim.id,
+        "lease": claim.lease,
+        "seconds": seconds,
+        "blocks": json.dumps(given["blocks"]),
+        "nths": given["nths"],
+        "stored": [UUID(each) for each in given["stored"]],
+        "lock_timeout": LOCK_TIMEOUT,
+    }
+    return Query(statement("replace_job"), params, lambda rows: Replaced._make(rows[0]), makes_due=True)
 
 
 def settle(worker_id: str, done: Sequence[tuple[Claim, Outcome, float]], crash_limit: int) -> Query[dict[UUID, Status]]:

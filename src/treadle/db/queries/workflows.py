@@ -15,6 +15,7 @@ from treadle.words.graph import WORKFLOW as WORKFLOW
 from treadle.words.graph import Node
 from treadle.words.naming import text_within
 from treadle.words.payload import encode
+from treadle.words.timeout import timeout_seconds
 
 # Of one graph. More jobs than this are left out.
 MAX_NODES = 20_000
@@ -211,6 +212,8 @@ def step_options(options: EnqueueOptions) -> dict[str, Any]:
     found = {name: given[name] for name in ("priority", "queue", "weight") if name in given}
     if "retry" in given:
         found["max_attempts"] = given["retry"].max_attempts
+    if "timeout" in given:
+        found["timeout"] = list(timeout_seconds(given["timeout"]))
     if options.get("headers"):
         found["headers"] = options["headers"]
     if options.get("run_at") is not None:

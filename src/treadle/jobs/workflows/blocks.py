@@ -11,8 +11,8 @@ from treadle.db.query import Query
 from treadle.jobs.backend import Backend
 from treadle.jobs.function import Call
 from treadle.jobs.handle import Handle
-from treadle.jobs.outputs import positions_of
-from treadle.jobs.workflows.steps import Edge, ForEach, Signal, Step, StepGraph
+from treadle.jobs.outputs import GroupOutput, positions_of
+from treadle.jobs.workflows.steps import Edge, EmptyGroup, ForEach, Signal, Step, StepGraph
 from treadle.words.after import may_fail
 from treadle.words.errors import InvalidArgument
 from treadle.words.graph import SIGNAL, WORKFLOW
@@ -48,6 +48,8 @@ class Blocks:
             "efforts": [step.effort],
             "positions": [position],
         }
+        if step.workflow.grows:
+            block["grows"] = True
         self._numbers[step] = self._append(block, used)
         if step.undo is not None:
             with Noted() as used:
@@ -68,18 +70,21 @@ class Blocks:
             )
 
     def queries(self, name: str, options: Mapping[str, Any], headers: Mapping[str, str]) -> list[Query[Any]]:
-        """What enqueues the workflow: the result is that of the last one. The headers are added to those of the jobs,
-        also of those that the workflow adds later."""
+        """What enqueues the workflow: the result is that of the last one."""
+        self.add_headers(headers)
+        found: list[Query[Any]] = [workflow_queries.enqueue_workflow(name, self.records, self.uses, options)]
+        if self.uses:
+            found.insert(0, stored_queries.lock({stored_id for _, stored_id in self.uses}))
+        return found
+
+    def add_headers(self, headers: Mapping[str, str]) -> None:
+        """Add these headers to those of the jobs, also of those that the workflow adds later."""
         if headers:
             encode_headers(headers)
             for block in self.records:
                 plan = block.get("plan", {})
                 for record in (block, plan, *plan.get("undo", ())):
                     record["headers"] = {**headers, **record.get("headers", {})}
-        found: list[Query[Any]] = [workflow_queries.enqueue_workflow(name, self.records, self.uses, options)]
-        if self.uses:
-            found.insert(0, stored_queries.lock({stored_id for _, stored_id in self.uses}))
-        return found
 
     def add_undo(self, name: str) -> None:
         """What is to be done if the workflow fails, if anything is."""
@@ -116,6 +121,8 @@ class Blocks:
             return {"job_type": SIGNAL, "signal": True, "data": [json.dumps(data)], "after": records or None}
         if isinstance(work, ForEach):
             return self._mapped(step, work, after)
+        if isinstance(work, EmptyGroup):
+            return self._planned({"name": "group", "group": True}, {}, _merged(after, str(step)))
         data = {"name": step.name or work.name}
         number = self._part(work)
         return {"job_type": WORKFLOW, "workflow": number, "data": [json.dumps(data)], "returns": bool(work.positions)}
@@ -133,6 +140,7 @@ class Blocks:
                     raise InvalidArgument(f"{shown}: if {output.source} fails, it has no result")
                 known.arguments.append(name)
                 known.position = position
+                known.grows = isinstance(value, GroupOutput)
         return {
             "job_type": call.function.name,
             "data": [prepared.data],
@@ -150,12 +158,16 @@ class Blocks:
         if "partitions" in options:
             (options["partition"],) = options.pop("partitions")
         data = {"name": step.name or work.call.function.name, "map": work.call.function.name}
+        return self._planned(data, plan | options, _merged(after, str(step)))
+
+    def _planned(self, data: dict[str, Any], plan: dict[str, Any], after: dict[Any, Edge]) -> dict[str, Any]:
+        """A nested workflow that adds its jobs when it begins."""
         return {
             "job_type": WORKFLOW,
             "workflow": self._next_workflow(),
             "data": [json.dumps(data)],
-            "plan": plan | options,
-            "after": [self._record(edge) for edge in _merged(after, str(step)).values()],
+            "plan": plan,
+            "after": [self._record(edge) for edge in after.values()] or None,
             "returns": True,
         }
 
@@ -196,6 +208,8 @@ class Blocks:
             found["arguments"] = edge.arguments
         if edge.position is not None:
             found["position"] = edge.position
+        if edge.grows:
+            found["grows"] = True
         return found
 
 

@@ -3,29 +3,39 @@
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Generic, Self
 from uuid import UUID
+
+import typing_extensions  # for defaults of type variables
 
 from treadle.db.database import DatabaseError
 from treadle.db.queries import enqueueing
 from treadle.db.queries import workflows as queries
 from treadle.db.queries.workflows import Member, WorkflowCounts
+from treadle.jobs.arguments import adapter_of
 from treadle.jobs.backend import Backend
 from treadle.jobs.function import Enqueuer
 from treadle.jobs.handle import Handle
 from treadle.words.errors import InvalidArgument, TreadleError
 
+R = typing_extensions.TypeVar("R", covariant=True, default=Any)
+
 _FAILURES = (TreadleError, DatabaseError, OSError)
 
 
-class WorkflowHandle(Handle[Any]):
+class WorkflowHandle(Handle[R], Generic[R]):
     """An enqueued workflow. It is a job that ends when all of its jobs have ended: completed if all of them have
     completed, else failed."""
 
     def __init__(
-        self, backend: Backend, job_id: UUID, steps: Mapping[str, Handle[Any]] | None = None, is_new: bool = True
+        self,
+        backend: Backend,
+        job_id: UUID,
+        steps: Mapping[str, Handle[Any]] | None = None,
+        is_new: bool = True,
+        returns: Any = Any,
     ) -> None:
-        super().__init__(backend, job_id, is_new=is_new)
+        super().__init__(backend, job_id, adapter_of(returns), is_new, returns=returns)
         self.steps = dict(steps or {})
         """Handles of the steps that have a name."""
 
@@ -67,7 +77,7 @@ class WorkflowHandle(Handle[Any]):
         return await self._database.arun(queries.close_workflow(self.id))
 
 
-class Batch(WorkflowHandle):
+class Batch(WorkflowHandle[None]):
     """A workflow that jobs are added to over time, until it is closed: see Treadle.batch().
 
     As a context manager, it is closed at the end of the block; if the block raises an error, it is cancelled.

@@ -46,6 +46,10 @@ class ForEach:
     element: Output
 
 
+class EmptyGroup:
+    """A group without calls, whose result is an empty list as soon as what it waits for has completed."""
+
+
 class StepGraph:
     """The steps of a workflow."""
 
@@ -56,6 +60,8 @@ class StepGraph:
         self.positions: dict[Step[Any], int] = {}  # of their results in that of the workflow; -1: it is this one
         self.names: dict[str, Step[Any]] = {}
         self.signals: set[str] = set()
+        self.grows = False
+        """It is a group: the results of jobs that its jobs add are in its own."""
 
     def named(self, name: str, by: "Step[Any]") -> "Step[Any]":
         if name not in self.names:
@@ -73,6 +79,8 @@ class Edge:
     if_failed: bool = False
     arguments: list[str] = field(default_factory=list)
     position: int | None = None
+    grows: bool = False
+    """The source is one of a group, whose results are an argument."""
 
 
 class Step(Generic[R]):
@@ -81,7 +89,7 @@ class Step(Generic[R]):
     def __init__(
         self,
         workflow: StepGraph,
-        work: Call[Any] | Signal[Any] | ForEach | StepGraph,
+        work: Call[Any] | Signal[Any] | ForEach | EmptyGroup | StepGraph,
         name: str | None,
         returns: Any,
         after: list[Edge],

@@ -1,7 +1,10 @@
 """Workflows: any graph of steps, as a value that can be enqueued."""
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, TypeVar, get_args, get_origin, overload
+from typing import Any, Generic, TypeVar, cast, get_args, get_origin
+
+import typing_extensions  # for defaults of type variables
 
 from treadle.db.database import Database, Source
 from treadle.db.queries import workflows as queries
@@ -10,21 +13,33 @@ from treadle.db.query import Query
 from treadle.jobs.backend import Backend
 from treadle.jobs.function import Call
 from treadle.jobs.middleware import EnqueueCall
-from treadle.jobs.outputs import Output, fits
+from treadle.jobs.outputs import Output, fits, list_of
 from treadle.jobs.workflows.blocks import Blocks
 from treadle.jobs.workflows.handles import WorkflowHandle
-from treadle.jobs.workflows.steps import Before, Edge, ForEach, Signal, Step, StepGraph, edges_of, sources_of
+from treadle.jobs.workflows.steps import (
+    Before,
+    Edge,
+    EmptyGroup,
+    ForEach,
+    Signal,
+    Step,
+    StepGraph,
+    edges_of,
+    sources_of,
+)
 from treadle.words.duration import Duration, duration
 from treadle.words.errors import InvalidArgument
 from treadle.words.naming import int_within, text_within
+from treadle.words.work import Work
 
 R = TypeVar("R")
+W = typing_extensions.TypeVar("W", default=Any)  # the result of a workflow
 
 CALLBACKS = {"on_complete": {"ok_to_fail": True}, "on_success": {}, "on_failure": {"if_failed": True}}
 """The callbacks of a workflow, and how they wait for it."""
 
 
-class Workflow(StepGraph):
+class Workflow(StepGraph, Work[W], Generic[W]):
     """Jobs that belong together.
 
         order = Workflow("order 7")
@@ -35,6 +50,8 @@ class Workflow(StepGraph):
 
     Nothing is enqueued before enqueue(). If it has not ended within `deadline`, it is cancelled. When it has ended,
     `on_complete` is enqueued; if all has completed, `on_success`, else `on_failure`.
+
+    `order: Workflow[Receipt] = Workflow("order 7")` tells type checkers what it returns.
     """
 
     def __init__(
@@ -51,35 +68,15 @@ class Workflow(StepGraph):
         self.callbacks = checked_callbacks(on_complete=on_complete, on_success=on_success, on_failure=on_failure)
         self._returns: Any = Any
 
-    @overload
     def add(
         self,
-        work: Call[R] | Signal[R],
+        work: Work[R] | Signal[R],
         *,
         name: str | None = None,
         after: Before | Iterable[Before] | None = (),
         effort: int = 1,
         undo: Call[Any] | None = None,
-    ) -> Step[R]: ...
-    @overload
-    def add(
-        self,
-        work: Any,
-        *,
-        name: str | None = None,
-        after: Before | Iterable[Before] | None = (),
-        effort: int = 1,
-        undo: Call[Any] | None = None,
-    ) -> Step[Any]: ...
-    def add(
-        self,
-        work: Any,
-        *,
-        name: str | None = None,
-        after: Before | Iterable[Before] | None = (),
-        effort: int = 1,
-        undo: Call[Any] | None = None,
-    ) -> Step[Any]:
+    ) -> Step[R]:
         """Add a step: a call, another workflow, chain or group, or wait_for_signal().
 
         It waits for the steps in `after`, which are given as they are or by name, and for those whose outputs are among
@@ -90,24 +87,25 @@ class Workflow(StepGraph):
         `undo` is called, in the reverse order of completion; the result of the step is its first argument, unless that
         is given or it has none.
         """
-        if hasattr(work, "workflow") and not isinstance(work, Workflow | Step):
-            work = work.workflow(name or "workflow")  # a chain or a group
-        if isinstance(work, Workflow):
-            work = self._nested(work)
-            returns = work.returned
-        elif isinstance(work, Call):
-            returns = work.function.arguments.returns
-        elif isinstance(work, Signal):
-            returns = work.returns
+        part: Any = work
+        if isinstance(work, Work) and not isinstance(work, Workflow | Call):
+            part = cast(Any, work).workflow(name or "workflow")  # a chain or a group
+        if isinstance(part, Workflow):
+            part = self._nested(part)
+            returns = part.returned
+        elif isinstance(part, Call):
+            returns = part.function.arguments.returns
+        elif isinstance(part, Signal):
+            returns = part.returns
         else:
             raise InvalidArgument(f"a step must be a call, such as pay.call(order=7), got {work!r}")
-        step: Step[Any] = self._step(work, name, returns, edges_of(after), effort)
+        step: Step[R] = self._step(part, name, returns, edges_of(after), effort)
         if undo is not None:
-            if not isinstance(undo, Call) or not isinstance(work, Call):
+            if not isinstance(undo, Call) or not isinstance(part, Call):
                 raise InvalidArgument(f"undo must be a call, for a step that is a call, got {undo!r}")
             step.undo = undo.with_first(step.output)
-        if isinstance(work, Workflow):
-            work.as_step = step
+        if isinstance(part, Workflow):
+            part.as_step = step
         return step
 
     def map(
@@ -139,7 +137,10 @@ class Workflow(StepGraph):
         result = call.function.arguments.returns
         return self._step(work, name, list[result], edges, effort)  # type: ignore[valid-type]
 
-    def returns(self, output: "Step[Any] | Sequence[Step[Any]]") -> None:
+    def add_empty_group(self, after: Before | Iterable[Before] | None) -> Step[list[Any]]:
+        return self._step(EmptyGroup(), None, list[Any], edges_of(after), 1)
+
+    def returns(self, output: Step[W] | Sequence[Step[Any]]) -> None:
         """The result of the workflow is that of this step, or the list of those of these."""
         steps = [output] if isinstance(output, Step) else output
         if not isinstance(steps, Sequence) or not all(isinstance(each, Step) for each in steps):
@@ -149,9 +150,10 @@ class Workflow(StepGraph):
         if isinstance(output, Step):
             self.positions, self._returns = {output: -1}, output.returns
         else:
-            self.positions, self._returns = {step: nth for nth, step in enumerate(steps)}, list
+            self.positions = {step: nth for nth, step in enumerate(steps)}
+            self._returns = list_of([step.returns for step in steps])
 
-    def enqueue(self, *, connection: Source | None = None) -> WorkflowHandle:
+    def enqueue(self, *, connection: Source | None = None) -> WorkflowHandle[W]:
         """Enqueue all jobs in one transaction: that of `connection`, if it is given."""
         blocks, backend = self._blocks()
         with backend.middlewares.around_enqueue(queries.WORKFLOW) as call:
@@ -159,7 +161,7 @@ class Workflow(StepGraph):
             enqueued = noted(_database(backend, connection).run_together(statements), call)
         return self._handle(enqueued, blocks, backend)
 
-    async def aenqueue(self, *, connection: Source | None = None) -> WorkflowHandle:
+    async def aenqueue(self, *, connection: Source | None = None) -> WorkflowHandle[W]:
         blocks, backend = self._blocks()
         with backend.middlewares.around_enqueue(queries.WORKFLOW) as call:
             statements = self._queries(blocks, call)
@@ -188,7 +190,7 @@ class Workflow(StepGraph):
             self.names[name] = step
         return step
 
-    def _nested(self, inner: "Workflow") -> "Workflow":
+    def _nested(self, inner: "Workflow[Any]") -> "Workflow[Any]":
         if inner.as_step is not None:
             raise InvalidArgument(f"{inner.name} is part of a workflow already: build another one")
         if inner.callbacks or inner.deadline is not None:
@@ -269,9 +271,29 @@ class Workflow(StepGraph):
             options["deadline"] = self.deadline
         return blocks.queries(self.name, options, call.headers)
 
-    def _handle(self, enqueued: EnqueuedWorkflow, blocks: Blocks, backend: Backend) -> WorkflowHandle:
+    def _replacement(self) -> str:
+        if self.callbacks or self.deadline is not None:
+            raise InvalidArgument(f"{self.name} replaces a job: it cannot have callbacks or a deadline")
+        blocks, backend = self._blocks()
+        with backend.middlewares.around_enqueue(queries.WORKFLOW) as call:
+            blocks.add_headers(call.headers)
+        nths, stored = [nth for nth, _ in blocks.uses], [str(each) for _, each in blocks.uses]
+        return json.dumps({"blocks": blocks.records, "nths": nths, "stored": stored})
+
+    def _handle(self, enqueued: EnqueuedWorkflow, blocks: Blocks, backend: Backend) -> WorkflowHandle[W]:
         named = {name: blocks.handle(backend, step, enqueued.jobs) for name, step in self.names.items()}
-        return WorkflowHandle(backend, enqueued.id, named)
+        return WorkflowHandle(backend, enqueued.id, named, returns=self._returns)
+
+
+def replacement(work: Work[Any]) -> str:
+    """What replace_job() needs to put this in the place of a job, as JSON."""
+    whole: Any = work if isinstance(work, Workflow) else None
+    if isinstance(work, Call):
+        whole = Workflow()
+        whole.returns(whole.add(work))
+    elif whole is None:
+        whole = cast(Any, work).workflow()
+    return cast(str, whole._replacement())
 
 
 def noted(results: Sequence[Any], call: EnqueueCall) -> EnqueuedWorkflow:

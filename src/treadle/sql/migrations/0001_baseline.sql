@@ -47,6 +47,7 @@ create table treadle.jobs (
     checkpoint    jsonb,
     origin        jsonb,
     headers       jsonb,
+    timeout       double precision[],
 
     -- PostgreSQL parses it again for every INSERT and UPDATE: a list that is one constant is parsed in half the time. A job that has
     -- ended may be without its time: while triggers are off, nothing sets it (doctor finds such jobs).
@@ -76,7 +77,7 @@ comment on column treadle.jobs.crashes is 'How often the process in which the jo
 comment on column treadle.jobs.losses is 'How often its worker was lost as a whole while the job ran, since an attempt last failed by itself; null: never.';
 comment on column treadle.jobs.weight is 'How much of each of its limits the job uses. Null: 1.';
 comment on column treadle.jobs.holds is 'What a pending job waits for besides its time, as bits: 1 = an earlier job with the same key, 2 = other jobs (dependencies), 4 = a signal. 0: nothing.';
-comment on column treadle.jobs.flags is 'What else there is to know about this job, as bits: 1 = it has events, 2 = log lines, 4 = steps, 8 = dependencies, 16 = it takes results of other jobs, 32 = it is a workflow, 64 = it is part of a workflow, 128 = it was cancelled because it was not needed, 256 = it waits for a signal, 512 = it was claimed under a limit. And what job_ended() does when it ends: 1024 = its limits may have room, 2048 = its workflow counts it, 4096 = jobs wait for it. Each bit has a function: flag_events() and so on.';
+comment on column treadle.jobs.flags is 'What else there is to know about this job, as bits: 1 = it has events, 2 = log lines, 4 = steps, 8 = dependencies, 16 = it takes results of other jobs, 32 = it is a workflow, 64 = it is part of a workflow, 128 = it was cancelled because it was not needed, 256 = it waits for a signal, 512 = it was claimed under a limit, 8192 = while it runs: its attempt must not be repeated. And what job_ended() does when it ends: 1024 = its limits may have room, 2048 = its workflow counts it, 4096 = jobs wait for it. Each bit has a function: flag_events() and so on.';
 comment on column treadle.jobs.partition is 'The values that limits and fairness tell jobs apart by, as a JSON object ({"tenant": "acme"}); empty for most. Jobs of different partitions are in different lanes.';
 comment on column treadle.jobs.key is 'Jobs with the same key run one at a time, in the order they were enqueued.';
 comment on column treadle.jobs.unique_key is 'While this job is unfinished (or pending: see unique_while), no other job of its type with the same unique key is added.';
@@ -84,6 +85,7 @@ comment on column treadle.jobs.unique_while is '"pending": a claim removes the u
 comment on column treadle.jobs.pace is 'What the handler counts: done, total, rate per second and seconds left.';
 comment on column treadle.jobs.checkpoint is 'What the handler saved last; the next attempt finds it.';
 comment on column treadle.jobs.origin is 'Where the job comes from, if a schedule enqueued it: the schedule, the time for which it was enqueued, and the time before that.';
+comment on column treadle.jobs.timeout is 'The seconds until the handler is interrupted, and until it is killed; each may be null. Null: as its function says.';
 comment on column treadle.jobs.headers is 'Named strings that are stored with the job, for middleware: for example, the context of a trace. Null if there are none.';
 
 -- Serves claims: one bounded range per lane. The predicate is what the function is_claimable() becomes when the planner
@@ -135,6 +137,7 @@ create type treadle.enqueue_options as (
     key           varchar,
     max_attempts  int,
     weight        int,
+    timeout       double precision[],
     partition     text,
     headers       jsonb,
     expires       interval,
@@ -757,6 +760,7 @@ create table treadle.dependencies (
     needs     varchar(20) not null default 'completed' check (needs in ('completed', 'ended', 'failed', 'member')),
     watched   boolean not null default false,
     stopped   boolean not null default false,
+    grows     boolean not null default false,
     arguments varchar(100)[],
     nth       int,
     step      varchar(100),
@@ -768,6 +772,7 @@ comment on table treadle.dependencies is 'Which jobs wait for which others (usin
 comment on column treadle.dependencies.needs is 'What that job has to be: completed; ended, then it may also have failed, or was cancelled or deleted; failed, then it must not have completed; or a member, then the job that waits is a workflow, and fails if this one does not complete.';
 comment on column treadle.dependencies.watched is 'The end of that job is, or was, noticed. Of all jobs that a job waits for, one is watched at a time.';
 comment on column treadle.dependencies.stopped is 'This one did not complete, and so the job was cancelled, or the workflow fails. If this one is retried, the other waits again.';
+comment on column treadle.dependencies.grows is 'The arguments are the results of a group: those of jobs that the other one adds while it runs are added to them.';
 comment on column treadle.dependencies.arguments is 'The arguments of the job that get the result of the other.';
 comment on column treadle.dependencies.nth is 'The argument is a list, and this is the position of the result in it. Null: the argument is the result.';
 comment on column treadle.dependencies.step is 'What the workflow calls this job.';

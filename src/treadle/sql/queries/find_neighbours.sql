@@ -22,7 +22,11 @@ before as materialized (
     select edge.after_id as id
     from treadle.dependencies as edge
     where edge.job_id = %(id)s
-      and edge.needs <> 'member'
+      and (
+            edge.needs <> 'member'
+            -- The jobs that have replaced it.
+            or exists (select from treadle.jobs as job where job.id = edge.job_id and job.job_type <> 'workflow')
+      )
     order by edge.after_id
     limit 1000
 ),

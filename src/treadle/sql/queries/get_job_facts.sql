@@ -8,7 +8,7 @@ with job as materialized (
             array[case when job.attempts is null then 'attempts' end, case when job.max_attempts is null then 'max_attempts' end],
             null
         ) as null_columns,
-        job.lease, job.holds, job.partition, coalesce(job.weight, 1) as weight,
+        job.lease, job.holds, job.flags, job.partition, coalesce(job.weight, 1) as weight,
         job.key, job.run_at, job.worker_id, job.claimed_at, job.created_at, job.started_at, job.seen_at,
         job.finished_at,
         job.progress, job.current_stage, left(job.last_error, 500) as last_error, job.xmax as locker,
@@ -128,6 +128,7 @@ select
     coalesce(waited.watched, workflow.first), coalesce(nullif(waited.jobs, 0), workflow.jobs),
     coalesce(workflow.is_open, false),
     job.holds & 4 <> 0,
+    job.flags & treadle.flag_workflow() <> 0,
     (/* find_refusal.sql */)
 from job
 cross join finished

@@ -49,7 +49,10 @@ begin
             select (p_options.workflow ->> 'id')::uuid, null::boolean, case when v_workflow.has_ended then false end;
             return;
         end if;
-        p_options.workflow := p_options.workflow || jsonb_build_object('id', v_workflow.id);
+        p_options.workflow := p_options.workflow || jsonb_strip_nulls(jsonb_build_object(
+            'id', v_workflow.id,
+            'by', v_workflow.member
+        ));
         v_has_plan := v_workflow.has_plan;
         v_job.flags := coalesce(v_job.flags, 0) | treadle.flag_member() | treadle.flag_counting();
     end if;
@@ -89,6 +92,7 @@ begin
     v_job.run_at := greatest(coalesce(p_options.run_at, v_now + p_options.delay, v_now), v_now);
     v_job.expires_at := coalesce(p_options.expires_at, v_job.run_at + p_options.expires);
     v_job.weight := p_options.weight;
+    v_job.timeout := p_options.timeout;
     v_job.headers := p_options.headers;
     v_job.origin := p_options.origin;
     v_job.unique_while := case when p_options.unique_while = 'pending' and p_options.period is null then 'pending' end;

@@ -4,7 +4,7 @@
 -- is added for each element of a list, which is that argument; the list is the result that the workflow takes as
 -- "over". They are added in parts, and begun says how many there are. Or a plan has undo, a list of such objects, each
 -- with step, the id of a job, and arguments, which get its result: for those that have completed, in the reverse order
--- of their completion, one job each is added, which waits for the one before.
+-- of their completion, one job each is added, which waits for the one before. That of an empty group is {}.
 create or replace function treadle.carry_out_plan(p_id uuid, p_plan jsonb) returns void
 language plpgsql
 as $$
@@ -43,7 +43,7 @@ begin
                 ))
             ) as added;
         end loop;
-    else
+    elsif p_plan ? 'job_type' then
         v_over := treadle.results_for(p_id) -> 'over';
         if jsonb_typeof(v_over) is distinct from 'array' then
             raise exception 'map needs a list, but got %', coalesce(left(nullif(v_over, 'null')::text, 100), 'nothing')

@@ -19,6 +19,7 @@ begin
     update treadle.jobs as job
     set data = case when v_replace then item.data::jsonb else job.data end,
         headers = case when v_replace then p_job.headers else job.headers end,
+        timeout = case when v_replace then p_job.timeout else job.timeout end,
         checkpoint = case when not v_replace then job.checkpoint end,
         partition = case when v_replace then coalesce(item.partition, job.partition) else job.partition end,
         priority = case when v_prioritize then greatest(job.priority, p_job.priority) else job.priority end,

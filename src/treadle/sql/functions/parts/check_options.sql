@@ -40,6 +40,8 @@ begin
                 or p_options.period <= interval '0'
             )
             then 'period must be longer than 0; it needs unique_keys, per_period from 1 to 1000, and no on_conflict'
+        when cardinality(p_options.timeout) <> 2 or 0 >= any (p_options.timeout) or p_options.timeout[1] > p_options.timeout[2]
+            then 'timeout must be two numbers of seconds, the second not shorter than the first, got ' || p_options.timeout::text
         when p_options.weight < 1 then 'weight must be 1 or more, got ' || p_options.weight
         when p_options.expires < interval '0' then 'expires must not be negative, got ' || p_options.expires
     end;

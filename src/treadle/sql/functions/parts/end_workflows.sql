@@ -27,7 +27,7 @@ begin
         current_stage = ended.stage,
         result = case
             when ended.status = 'completed' and job.flags & treadle.flag_inputs() <> 0 then coalesce(
-                treadle.results_for(job.id) -> 'result', case when job.data ? 'map' then '[]'::jsonb end
+                treadle.results_for(job.id) -> 'result', case when job.data ?| '{map,group}' then '[]'::jsonb end
             )
         end,
         last_error = case ended.status

@@ -21,7 +21,7 @@ declare
     v_first constant timestamptz := p_job.run_at - cardinality(p_data) * interval '1 microsecond';
 begin
     -- "On conflict" writes more WAL, and not every role may insert the other columns.
-    if p_nths is null and (p_job.expires_at, p_job.holds, p_job.flags, p_job.origin) is null then
+    if p_nths is null and (p_job.expires_at, p_job.holds, p_job.flags, p_job.origin, p_job.timeout) is null then
         return query
         insert into treadle.jobs as job (
             job_type, priority, data, created_at, queue, run_at, key, max_attempts, partition, weight, headers
@@ -47,7 +47,7 @@ begin
     with added as (
         insert into treadle.jobs as job (
             job_type, priority, data, created_at, queue, run_at, key, max_attempts, unique_key, unique_while, expires_at,
-            partition, weight, holds, flags, origin, headers
+            partition, weight, holds, flags, origin, headers, timeout
         )
         select
             p_job.job_type,
@@ -66,7 +66,8 @@ begin
             coalesce(p_job.holds, 0),
             coalesce(p_job.flags, 0),
             p_job.origin,
-            p_job.headers
+            p_job.headers,
+            p_job.timeout
         from unnest(coalesce(p_nths, array(select generate_series(1, cardinality(p_data)))), p_unique) as wanted (nth, unique_key)
         join unnest(p_data, p_keys, p_partitions) with ordinality as item (data, key, partition, nth) on item.nth = wanted.nth
         order by

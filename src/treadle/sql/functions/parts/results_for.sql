@@ -11,7 +11,7 @@ begin
                 part.argument,
                 case
                     when bool_and(edge.nth is null) then (array_agg(coalesce(source.result, 'null')))[1]
-                    else jsonb_agg(coalesce(source.result, 'null') order by edge.nth)
+                    else jsonb_agg(coalesce(source.result, 'null') order by edge.nth, edge.after_id)
                 end as value
             from treadle.dependencies as edge
             cross join unnest(edge.arguments) as part (argument)

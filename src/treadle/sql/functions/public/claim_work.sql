@@ -10,7 +10,7 @@ create or replace function treadle.claim_work(
 ) returns table (
     id uuid, lease bigint, job_type varchar, data text, attempts int, max_attempts int, crashes int, queue varchar,
     priority int, key varchar, checkpoint text, created double precision, origin text,
-    headers text, due double precision
+    headers text, timeout double precision[], due double precision
 )
 language plpgsql
 set treadle.plan = cached_index_ranges
@@ -34,7 +34,7 @@ begin
     select
         job.id, job.lease, job.job_type, job.data::text, job.attempts, job.max_attempts, job.crashes, job.queue,
         job.priority, job.key, job.checkpoint::text, date_part('epoch', coalesce(job.created_at, job.run_at)), job.origin::text,
-        job.headers::text, null::double precision
+        job.headers::text, job.timeout, null::double precision
     from treadle.claim_jobs(p_worker_id, p_job_types, p_batch_size, p_queues, v_known) as job;
     get diagnostics v_found = row_count;
 

@@ -8,6 +8,7 @@
 --   key, partition         of each job; or keys, partitions: a list with one for each. (A partition is a text with a JSON
 --                          object: values for the parts of the partition that are not arguments.)
 --   weight                 how much of its limits a job uses
+--   timeout                a list: after how many seconds the handler is interrupted, and killed; each may be null
 --   expires, expires_at    if no worker has claimed the job so long after it was due, or by then, it is cancelled
 --   after                  the jobs that these wait for: a list of objects with id; ok_to_fail, if it may also fail, or
 --                          if_failed, if it must not complete; arguments, a list of the arguments that get its result;

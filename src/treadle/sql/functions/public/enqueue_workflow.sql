@@ -7,15 +7,18 @@
 --   part             of which workflow they are a part: 0 is this one, others are nested in it. Null: of none
 --   steps, efforts   lists: what the workflow calls them, and how much of its work they are
 --   positions        a list: the positions of their results in that of their workflow; null for none, -1 for the whole
+--   grows            their workflow is a group: see add_members()
 --   after            as in enqueue_with_options(), where nth instead of id is the number of a job of this workflow,
---                    from 0, and position instead of nth is the position in a list; -1 as nth is this workflow itself
---   priority, queue, run_at, delay, key, max_attempts, weight, partition, partitions, expires, expires_at, headers
+--                    from 0, and position instead of nth is the position in a list; -1 as nth is this workflow itself;
+--                    grows, if that list is of the results of a group
+--   priority, queue, run_at, delay, key, max_attempts, timeout, weight, partition, partitions, expires, expires_at, headers
 --   signal           they wait for a signal; data has its name and the timeout in seconds
 --   workflow         the number of a nested workflow, which this block is: its data has a name
 --   plan             what a nested workflow does when it begins: see carry_out_plan(), with steps of undo as numbers
 --   returns          a nested workflow has a result
 --
--- p_options may have is_open, deadline (in seconds) and returns.
+-- p_options may have is_open, deadline (in seconds) and returns; or job: a job that becomes this workflow, which
+-- replace_job() has prepared.
 --
 -- Returns the ids of the jobs, in this order, and at last that of the workflow. If a job that one of them waits for
 -- does not exist, nothing is enqueued, and only its id is returned, with null for nth.
@@ -26,7 +29,7 @@ security definer
 as $$
 declare
     v_block jsonb;
-    v_own constant uuid := treadle.new_id();
+    v_own constant uuid := coalesce((p_options ->> 'job')::uuid, treadle.new_id());
     v_workflows uuid[]; -- by their number
     v_ids uuid[] := '{}';
     v_added uuid[];
@@ -43,13 +46,15 @@ begin
         insert into treadle.workflows (id)
         select added.id
         from unnest(v_workflows) as added (id);
-        perform treadle.add_workflow(
-            v_own,
-            jsonb_build_object('name', p_name),
-            coalesce((p_options ->> 'returns')::boolean, false),
-            p_open => coalesce((p_options ->> 'is_open')::boolean, false),
-            p_deadline => (p_options ->> 'deadline')::double precision
-        );
+        if not p_options ? 'job' then
+            perform treadle.add_workflow(
+                v_own,
+                jsonb_build_object('name', p_name),
+                coalesce((p_options ->> 'returns')::boolean, false),
+                p_open => coalesce((p_options ->> 'is_open')::boolean, false),
+                p_deadline => (p_options ->> 'deadline')::double precision
+            );
+        end if;
 
         for v_block in
             select block.value
@@ -62,11 +67,11 @@ begin
             select jsonb_agg(jsonb_strip_nulls(jsonb_build_object(
                 'id', coalesce(edge.id, case when edge.nth = -1 then v_own else v_ids[edge.nth + 1] end),
                 'ok_to_fail', edge.ok_to_fail, 'if_failed', edge.if_failed, 'arguments', edge.arguments,
-                'nth', edge.position
+                'nth', edge.position, 'grows', edge.grows
             )))
             into v_after
             from jsonb_to_recordset(nullif(v_block -> 'after', 'null'))
-                as edge (id uuid, nth int, ok_to_fail boolean, if_failed boolean, arguments jsonb, position int);
+                as edge (id uuid, nth int, ok_to_fail boolean, if_failed boolean, arguments jsonb, position int, grows boolean);
             select each.id
             into v_missing
             from jsonb_to_recordset(v_after) as each (id uuid)
@@ -78,7 +83,7 @@ begin
 
             v_part := case
                 when v_block ? 'part' then jsonb_strip_nulls(jsonb_build_object(
-                    'id', v_workflows[(v_block ->> 'part')::int + 1], 'is_new', true, 'efforts', v_block -> 'efforts'
+                    'id', v_workflows[(v_block ->> 'part')::int + 1], 'is_new', true, 'grows', v_block -> 'grows', 'efforts', v_block -> 'efforts'
                 )) || jsonb_build_object('steps', v_block -> 'steps', 'positions', v_block -> 'positions')
             end;
             if v_block ? 'workflow' then

@@ -25,9 +25,11 @@ begin
     with stale as materialized (
         select
             job.id, job.worker_id, job.started_at,
-            not treadle.has_attempts_left(job.attempts, job.max_attempts) as exhausted
+            not treadle.has_attempts_left(job.attempts, job.max_attempts) or begun.once as exhausted,
+            begun.once
         from treadle.jobs as job
         left join treadle.workers as worker on worker.worker_id = job.worker_id
+        cross join lateral (select treadle.has_begun_once(job.status, job.flags) as once) as begun
         where job.status in ('claimed', 'running')
           and (
                 select coalesce(max(sign.at) filter (where sign.at <= p_now), least(v_set_back, p_now), p_now)
@@ -43,6 +45,9 @@ begin
         set status = case when stale.exhausted then 'failed' else 'pending' end,
             finished_at = case when stale.exhausted then clock_timestamp() end,
             last_error = case
+                when stale.once then treadle.describe_once(format(
+                    'worker %s sent no heartbeat for %s', coalesce(job.worker_id, '(unknown)'), p_timeout
+                ))
                 when stale.exhausted then format(
                     'worker %s sent no heartbeat for %s during the last attempt (%s of %s)',
                     coalesce(job.worker_id, '(unknown)'), p_timeout, job.attempts, job.max_attempts

@@ -53,7 +53,11 @@ begin
             limit 1000
         ),
         locked as (
-            select job.id, job.worker_id, job.lease, job.job_type, job.status
+            select job.id, job.worker_id, job.lease, job.job_type, case
+                    when treadle.has_begun_once(job.status, job.flags) then 'failed'
+                    when job.status = 'running' then 'lost'
+                    else 'released'
+                end as outcome
             from silent
             join treadle.jobs as job on job.id = silent.id
             where job.status in ('claimed', 'running')
@@ -66,14 +70,17 @@ begin
             array_agg(locked.id) as ids,
             array_agg(locked.lease) as leases,
             array_agg(locked.job_type) as types,
-            array_agg(case locked.status when 'running' then 'lost' else 'released' end)::varchar[] as outcomes,
+            array_agg(locked.outcome)::varchar[] as outcomes,
             array_agg(
-                case locked.status
-                    when 'running'
-                        then format('client %s gave no sign for %s, and is not registered', locked.worker_id, p_timeout)
+                case locked.outcome
+                    when 'failed' then treadle.describe_once(reason.text)
+                    when 'lost' then reason.text
                 end
             ) as errors
         from locked
+        cross join lateral format(
+            'client %s gave no sign for %s, and is not registered', locked.worker_id, p_timeout
+        ) as reason (text)
         group by locked.worker_id
         order by locked.worker_id
     loop

@@ -1,5 +1,6 @@
 -- Gives back the jobs that a dead worker had claimed: p_crashed count as crashed (null: those that were running count
--- as lost), p_overdue as failed attempts, the rest as neither. Returns the jobs with their new status.
+-- as lost), p_overdue as failed attempts, the rest as neither. Those whose attempt must not be repeated fail. Returns the
+-- jobs with their new status.
 --
 -- A supervisor knows which of them ran in the process that died. If nobody knows (null), the worker was lost as a whole
 -- (decision 25). It never waits for a locked row: a late write of the worker itself may have locked it, and
@@ -32,6 +33,9 @@ begin
         array_agg(claimed.outcome),
         array_agg(
             case
+                when claimed.outcome = 'failed' then treadle.describe_once(
+                    case when claimed.id = any (p_overdue) then 'it ran past its deadline and was killed' else p_reason end
+                )
                 when claimed.outcome in ('crashed', 'lost') then p_reason
                 when claimed.outcome = 'retry' then 'ran past its deadline and was killed'
             end
@@ -41,6 +45,7 @@ begin
         select
             job.id, job.job_type, job.lease,
             case
+                when treadle.has_begun_once(job.status, job.flags) then 'failed'
                 when job.id = any (p_overdue) then 'retry'
                 when job.id = any (p_crashed) then 'crashed'
                 when p_crashed is null and job.status = 'running' then 'lost'

@@ -84,7 +84,7 @@ begin
             worker_id = case when ended.outcome = 'cancelled' then job.worker_id end,
             claimed_at = case when ended.outcome = 'cancelled' then job.claimed_at end,
             -- Done below for all of them, not by job_ended().
-            flags = job.flags & ~treadle.flag_opening()
+            flags = job.flags & ~(treadle.flag_opening() | treadle.flag_once())
         from ended
         where job.id = ended.id
           and job.lease = ended.lease
