@@ -15,7 +15,7 @@ class Mutant:
     """The exact text in the file. All occurrences are replaced."""
     replacement: str
     red: str
-    """The test that must fail, or `storm NAME …`."""
+    """What must fail: a test, `storm NAME …`, or `simulation SEED`."""
 
 
 def test(module: str, *names: str) -> str:
