@@ -1,5 +1,4 @@
-"""Removes each guard of guards/ in turn, in a copy of the source tree, and checks that a named test, storm or
-simulation fails.
+"""Removes each guard of guards/ in turn, in a copy of the source tree, and checks that a named test or storm fails.
 
 python -m chaos.mutants [--only WORD …] [--list] [--untouched]
 
@@ -25,7 +24,6 @@ from chaos.processes import ROOT
 from treadle.db.embedded import embedded_url, leave
 
 COPIED = ("src", "chaos", "tests", "pyproject.toml")
-STORM, SIMULATION = "storm ", "simulation "
 SECONDS = 600
 AT_ONCE = 2  # tests mostly wait, so two run at a time; storms need the whole machine and run one by one
 SERVER = {"fsync": "off", "full_page_writes": "off", "max_connections": "200"}
@@ -33,13 +31,14 @@ SERVER = {"fsync": "off", "full_page_writes": "off", "max_connections": "200"}
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m chaos.mutants",
-        description="Remove one guard at a time and check that a test, storm or simulation fails.",
+        prog="python -m chaos.mutants", description="Remove one guard at a time and check that a test or storm fails."
     )
     parser.add_argument(
         "--only", nargs="+", metavar="WORD", help="only guards whose description or file contains one of these words"
     )
-    parser.add_argument("--list", action="store_true", help="list the guards, and what must fail without each")
+    parser.add_argument(
+        "--list", action="store_true", help="list the guards, and the test or storm that must fail without each"
+    )
     parser.add_argument(
         "--untouched", action="store_true", help="only check that everything passes with every guard in place"
     )
@@ -67,8 +66,7 @@ def check_all(chosen: list[Mutant], untouched: bool) -> int:
     began = time.monotonic()
     passing = green({mutant.red: None for mutant in chosen})
     print(
-        f"green     {time.monotonic() - began:4.0f} s  "
-        f"{len(passing)} tests, storms and simulations pass with every guard in place",
+        f"green     {time.monotonic() - began:4.0f} s  {len(passing)} tests and storms pass with every guard in place",
         flush=True,
     )
 
@@ -80,7 +78,7 @@ def check_all(chosen: list[Mutant], untouched: bool) -> int:
         print(f"{answer:9} {time.monotonic() - began:4.0f} s  {mutant.guard}  ({mutant.red})", flush=True)
         return answer in ("green", "red")
 
-    storms = [mutant for mutant in chosen if mutant.red.startswith((STORM, SIMULATION))]
+    storms = [mutant for mutant in chosen if mutant.red.startswith("storm ")]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         good = sum(pool.map(check, [mutant for mutant in chosen if mutant not in storms]))
     good += sum(map(check, storms))
@@ -89,8 +87,8 @@ def check_all(chosen: list[Mutant], untouched: bool) -> int:
 
 
 def green(reds: Iterable[str]) -> set[str]:
-    """Return those that pass with every guard in place. Tests that fail together are retried alone."""
-    tests = {red for red in reds if not red.startswith((STORM, SIMULATION))}
+    """Return the tests and storms that pass with every guard in place. Tests that fail together are retried alone."""
+    tests = {red for red in reds if not red.startswith("storm ")}
     passing = tests - _red_together(tests)
     return passing | {red for red in reds if red not in passing and _passes_unchanged(red)}
 
@@ -140,11 +138,8 @@ def copied() -> Iterator[Path]:
 
 
 def _run(red: str, folder: Path) -> str:
-    is_test = not red.startswith((STORM, SIMULATION))
-    if red.startswith(STORM):
+    if red.startswith("storm "):
         command = ["-m", "chaos", "--seed", "7", "--minutes", "0.5", "--storm", *red.split()[1:]]
-    elif red.startswith(SIMULATION):
-        command = ["-m", "chaos.simulation", "--no-shrink", "--episodes", "1", "--seed", *red.split()[1:]]
     else:
         path, _, names = red.partition(" -k ")
         command = ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", path, *(["-k", names] if names else [])]
@@ -156,13 +151,13 @@ def _run(red: str, folder: Path) -> str:
         return "SURVIVED"
     # pytest also exits with 1 if the tests passed but left a process behind, which happens on a slow machine. Higher
     # codes mean that no test could run.
-    failed = done.returncode == 1 and (not is_test or b" failed" in done.stdout)
+    failed = done.returncode == 1 and (red.startswith("storm ") or b" failed" in done.stdout)
     return "red" if failed else f"exit {done.returncode}"
 
 
 def _python(command: list[str], folder: Path, seconds: int) -> "subprocess.CompletedProcess[bytes] | None":
     """Run Python in the folder. Return None if it exceeded the time limit."""
-    environment = os.environ | {"PYTHONPATH": str(folder / "src"), "PYTHONHASHSEED": "0"}
+    environment = os.environ | {"PYTHONPATH": str(folder / "src")}
     try:
         return subprocess.run(
             [sys.executable, *command], check=False, cwd=folder, env=environment, capture_output=True, timeout=seconds

@@ -15,7 +15,7 @@ class Mutant:
     """The exact text in the file. All occurrences are replaced."""
     replacement: str
     red: str
-    """What must fail: a test, `storm NAME …`, or `simulation SEED`."""
+    """The test that must fail, or `storm NAME …`."""
 
 
 def test(module: str, *names: str) -> str:
