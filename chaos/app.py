@@ -121,6 +121,10 @@ def pay(job: Job, token: str, seconds: float, exclusive: list[str], ending: dict
     with recorded_run(job, token, exclusive) as acquired:
         decide(job, **ending)
         with job.transaction() as connection:
+            left = connection.execute("select current_setting('app.tenant', true)").fetchone()
+            if left and left[0]:
+                ledger.note("leaked", text=f"job {job.id} found what job {left[0]} had set in its session")
+            connection.execute("select set_config('app.tenant', %s, false)", [str(job.id)])
             connection.execute("insert into public.effects values (%s, %s)", [job.id, job.fence])
             time.sleep(seconds)
             # The commit finishes the job shortly before its handler returns, and the next job with its key may start.

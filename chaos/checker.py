@@ -65,6 +65,7 @@ def check(records: Iterable[Record], tables: Tables, crash_limit: int) -> Verdic
         *_attempts(history, rows, crash_limit),
         *_failures(tables, rows),
         *_transactions(tables, rows),
+        *(Violation("session", record["text"]) for record in records if record["what"] == "leaked"),
     ]
     unknown = history.invoked.keys() - history.returned.keys() - history.rolled_back
     counts = history.faults + Counter(row.status for row in tables.jobs)
@@ -92,6 +93,10 @@ def _attempts(history: History, rows: dict[str, Row], crash_limit: int) -> Itera
             yield Violation("limits", f"job {row.id}: {row.blame} crashes, but the limit is {crash_limit}")
         if row.losses > starts[row.id]:
             text = f"job {row.id}: lost with its worker {row.losses} times, but it started {starts[row.id]} times"
+            yield Violation("blamed", text)
+        is_blamed = row.crashes or row.losses or row.id in history.moving
+        if row.status == "failed" and starts[row.id] < row.attempts and not is_blamed:
+            text = f"job {row.id}: failed after {row.attempts} attempts, of which {starts[row.id]} started"
             yield Violation("blamed", text)
         if row.status == "completed" and row.result_lease != row.lease:
             text = f"job {row.id}: result of lease number {row.result_lease} accepted under {row.lease}"

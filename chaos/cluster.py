@@ -16,6 +16,7 @@ import psutil
 import psycopg
 from psycopg import Connection
 
+from chaos.servers import answers
 from treadle.db.embedded import Account, _account, _binaries
 from treadle.words.errors import EmbeddedMissing
 
@@ -117,6 +118,7 @@ class Node:
         self._signal(signal.SIGKILL, processes)
         if self._process is not None:
             self._process.wait()
+        psutil.wait_procs(processes, START_SECONDS)  # else it cannot be started again: they share its memory
 
     def freeze(self) -> None:
         """Stop all processes without ending them, like a machine whose disk hangs."""
@@ -196,6 +198,15 @@ class Cluster:
             self.standby.promote()
         else:
             self.standby.start()
+
+    def connect(self) -> Connection[Any]:
+        return psycopg.connect(self.url, autocommit=True, options="-c search_path=treadle,public", connect_timeout=5)
+
+    def answers(self) -> bool:
+        return answers(self.url)
+
+    def close(self) -> None:
+        self.__exit__()
 
     def new_log(self) -> str:
         """What the server that accepts writes has logged since the last call."""

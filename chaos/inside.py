@@ -18,9 +18,12 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
-from treadle.worker import tasks
+from treadle.worker import children, tasks
 
 WISHES = "TREADLE_CHAOS_WISHES"
+CHILDREN = "children"
+"""The file that says how many seconds a child process takes to start."""
+START_SECONDS, START_DELAY = 1.0, 0.2  # instead of a minute and 5 seconds, if child processes start slowly
 POLL_SECONDS = 0.05
 CHECK_SECONDS = 0.3  # for parts that hang, instead of half a minute
 
@@ -102,5 +105,11 @@ _original_start = tasks.Tasks.start
 def install() -> None:
     tasks.Tasks.start = _start  # type: ignore[method-assign]
     tasks.CHECK_SECONDS = CHECK_SECONDS
+    slow = Path(os.environ[WISHES], CHILDREN)
+    if slow.exists():
+        children.START_SECONDS, children.START_DELAY = START_SECONDS, START_DELAY
+        if "--multiprocessing-fork" in sys.argv:
+            time.sleep(float(slow.read_text()))
+            return
     file = Path(os.environ[WISHES], str(os.getpid()))
     threading.Thread(target=_grant_wishes, args=(file,), daemon=True).start()

@@ -94,6 +94,8 @@ def green(reds: Iterable[str]) -> set[str]:
 
 
 def _red_together(tests: set[str]) -> set[str]:
+    if not tests:
+        return set()
     paths = sorted({red.partition(" -k ")[0] for red in tests})
     # Without test names, the whole module is selected by its name.
     names = {red: red.partition(" -k ")[2] or Path(red).stem for red in tests}

@@ -16,6 +16,7 @@ import psutil
 import psycopg
 
 from chaos.checker import Row, Tables, Verdict, check, row_fields
+from chaos.cluster import Cluster
 from chaos.ledger import FOLDER, Ledger, count, read
 from chaos.moves import MOVES, read_moves
 from chaos.processes import ROOT, WorkerProgram
@@ -58,6 +59,7 @@ class Scene:
         self.worker_environment: dict[str, str] = {}
         self.client_url: Callable[[str], str] = lambda url: url
         """Returns the URL for clients, given the URL of the proxy. A storm can put a pooler in between."""
+        self.make_server: Callable[[], Server | Cluster] = self._own_server
         self.stack = ExitStack()
         self.workers: list[WorkerProgram | None] = [None, None]
         self.producers: list[subprocess.Popen[bytes] | None] = [None, None]
@@ -71,14 +73,17 @@ class Scene:
     # Starting and stopping
 
     def start_server(self) -> None:
-        folder = self.server_folder or self.folder / "server"
-        self.server = Server(folder, self.settings, environment=self.server_environment)
+        self.server = self.make_server()
         self.stack.callback(self.server.close)
         with self.server.connect() as connection:
             connection.execute(TABLES.encode())
         self.proxy = Proxy(self.server.url, TCP_USER_TIMEOUT)
         self.stack.callback(self.proxy.close)
         self.url = self.client_url(self.proxy.url)
+
+    def _own_server(self) -> Server:
+        folder = self.server_folder or self.folder / "server"
+        return Server(folder, self.settings, environment=self.server_environment)
 
     def start_workers_and_producers(self) -> None:
         for n in range(len(self.workers)):

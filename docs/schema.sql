@@ -598,6 +598,8 @@ COMMENT ON FUNCTION treadle.lanes_to_search(p_safe treadle.ticks) IS 'Every lane
 
 COMMENT ON FUNCTION treadle.lanes_with_room(p_job_types character varying[], p_queues character varying[], p_now timestamp with time zone) IS 'The dormant lanes that a claim searches: those of limits that may have room now (see limit_openings), of each job type up to c_lanes. If more wait for a limit, they take turns. An opening older than c_recent is left to review_limits().';
 
+COMMENT ON FUNCTION treadle.lease_era() IS 'The number that the lease numbers of this server exceed: a billion for each promotion that it has seen. A standby that is promoted may lack the last claims of its primary. Its timeline is a new one, so the numbers that it gives are higher. 0 if the server has no timelines: then it loses no claims, either (Amazon Aurora).';
+
 COMMENT ON FUNCTION treadle.limit_key(p_per character varying, p_partition character varying) IS 'The value of a part of a partition; empty if it has none.';
 
 COMMENT ON FUNCTION treadle.limit_lanes(p_name character varying, p_per character varying, p_key character varying) IS 'The lanes of the jobs that a limit is for, or of one value of its "per". Those of a value are looked up where all partitions of a job type have the same single part; else all lanes of the type are compared.';

@@ -6,6 +6,7 @@ from chaos.guards import (
     clocks,
     dashboard,
     database,
+    defects,
     dependencies,
     ends,
     errors,
@@ -47,6 +48,7 @@ MUTANTS = [
     *browser.MUTANTS,
     *errors.MUTANTS,
     *searches.MUTANTS,
+    *defects.MUTANTS,
 ]
 
 __all__ = ["MUTANTS", "Mutant"]

@@ -3,6 +3,39 @@
 from chaos.guards.mutant import FUNCTIONS, WORKER, Mutant, test
 
 MUTANTS = [
+    *(
+        Mutant(
+            f"a claim on a promoted server has a higher lease number than all before ({where})",
+            f"{FUNCTIONS}/{file}",
+            text,
+            replacement,
+            test("queue/fencing", "test_every_claim_on_a_promoted_server_has_a_higher_lease_number_than_all_before"),
+        )
+        for where, file, text, replacement in (
+            ("ordinary", "public/claim_jobs.sql", "greatest(job.lease, v_era) + 1", "job.lease + 1"),
+            ("with a key or a limit", "parts/mark_claimed.sql", "greatest(job.lease, v_era) + 1", "job.lease + 1"),
+            (
+                "by a plain update",
+                "triggers/change_job.sql",
+                "greatest(old.lease, treadle.lease_era()) + 1",
+                "old.lease + 1",
+            ),
+        )
+    ),
+    Mutant(
+        "claims go on where the timeline cannot be read",
+        f"{FUNCTIONS}/parts/lease_era.sql",
+        " or insufficient_privilege then",
+        " then",
+        test("queue/fencing", "test_claims_go_on_where_the_timeline_cannot_be_read"),
+    ),
+    Mutant(
+        "a promotion raises the lease numbers",
+        f"{FUNCTIONS}/parts/lease_era.sql",
+        "left(pg_walfile_name('0/1'), 8)",
+        "'00000001'",
+        test("chaos/failover", "test_a_claim_that_an_asynchronous_standby_lacks_does_not_give_its_number_to_the_next"),
+    ),
     Mutant(
         "the lease number fences completions in batches",
         f"{FUNCTIONS}/public/complete_jobs.sql",

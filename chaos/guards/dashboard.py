@@ -251,4 +251,11 @@ MUTANTS = [
         ")",
         test("web/readings", "test_a_read_that_failed_is_not_kept"),
     ),
+    Mutant(
+        "the list of jobs shows no secret of a stage",
+        "src/treadle/web/dashboard/pages/jobs.py",
+        "found=masked(found),",
+        "found=found,",
+        test("web/escaping", "test_no_response_shows_a_secret_that_was_written"),
+    ),
 ]

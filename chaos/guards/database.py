@@ -185,4 +185,11 @@ MUTANTS = [
         ")",
         test("queue/by_hand", "test_a_claim_by_hand_under_the_same_name_moves_the_lease"),
     ),
+    Mutant(
+        "sequences that logical replication has left behind are advanced",
+        "src/treadle/db/migrations.py",
+        "        *_sequences_behind(connection, schema),\n",
+        "",
+        test("db/migrations", "test_sequences_that_logical_replication_has_left_behind_are_advanced"),
+    ),
 ]

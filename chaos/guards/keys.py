@@ -68,8 +68,8 @@ MUTANTS = [
     Mutant(
         "a blocked job that was claimed by hand unblocks the next",
         f"{FUNCTIONS}/triggers/change_job.sql",
-        "        new.lease := old.lease + 1;\n        new.holds := new.holds & ~treadle.blocked_by_key();\n",
-        "        new.lease := old.lease + 1;\n",
+        "+ 1;\n        new.holds := new.holds & ~treadle.blocked_by_key();\n",
+        "+ 1;\n",
         test("queue/by_hand", "test_a_blocked_job_that_was_claimed_by_hand_unblocks_the_next"),
     ),
 ]

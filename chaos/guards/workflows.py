@@ -23,7 +23,7 @@ MUTANTS = [
         "                self.cancel(_reason(error))\n            except _FAILURES as failure:\n"
         "                error.add_note(self._stays_open(failure))\n",
         "                self.cancel(_reason(error))\n            except _FAILURES:\n                pass\n",
-        test("jobs/batches", "test_a_block_that_raises_during_an_outage_says_that_the_batch_stays_open"),
+        test("jobs/batches", "test_a_batch_that_stays_open_because_its_block_raised_during_an_outage_is_named"),
     ),
     Mutant(
         "ends that are counted together call no trigger for each job",

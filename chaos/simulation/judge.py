@@ -21,6 +21,8 @@ LATE = 1.3
 YOUNG = 3.0
 # A job that was claimed starts or is given back within this time, of a worker that is not frozen.
 CLAIMED = 2.0
+# Without faults, an outcome is stored within this time: a statement, a commit that takes long, and another attempt.
+OUTCOME = 1.5
 # Clocks are exact, but the database rounds to microseconds.
 EXACT = 0.00001
 
@@ -51,12 +53,14 @@ def judge(plan: Plan, notes: list[Note]) -> list[str]:
     for n, those in of_job.items():
         if n in enqueued:
             problems += _in_time(n, enqueued[n], those)
+    problems += _after(notes, enqueued, of_job)
     problems += _keys(runs, enqueued)
     problems += _limits(runs)
     problems += _late_limits(runs, notes)
     problems += _schedules(notes)
     if plan.is_calm:
         problems += _late(runs, of_job, enqueued)
+        problems += _late_outcomes(notes, of_job)
     return problems
 
 
@@ -86,11 +90,12 @@ def _lost_or_doubled(notes: list[Note], enqueued: dict[int, Note], of_job: dict[
     for n in sorted(of_job.keys() - enqueued.keys()):
         yield f"job {n} ran and was not enqueued"
     outcomes = Counter(each.job for each in notes if each.what == "outcome")
+    refused = Counter(each.n for each in notes if each.what == "refused by hand")
     for n, note in found.items():
         those = of_job.get(n, [])
         if n not in enqueued:
             yield f"job {n} is in the table and was not enqueued"
-        if note.status not in ("completed", "failed"):
+        if note.status not in ("completed", "failed") and (note.status != "cancelled" or not enqueued[n].after):
             yield f"job {n} is {note.status} at the end"
         if outcomes[note.job] > 1:
             yield f"job {n} has {outcomes[note.job]} outcomes"
@@ -105,7 +110,7 @@ def _lost_or_doubled(notes: list[Note], enqueued: dict[int, Note], of_job: dict[
         blamed = len(
             [each for each in those if each.how in ("killed", "cancelled", "returned") or each.frozen < math.inf]
         )
-        if note.status == "failed" and len(failures) <= RETRIES and blamed < CRASH_LIMIT:
+        if note.status == "failed" and len(failures) + refused[n] <= RETRIES and blamed < CRASH_LIMIT:
             yield f"job {n} failed after {len(failures)} failures and {blamed} interrupted runs"
         if len(failures) > RETRIES + 1 + len(interrupted):
             yield f"job {n} failed {len(failures)} times"
@@ -126,6 +131,24 @@ def _in_time(n: int, enqueued: Note, runs: list[Run]) -> Iterator[str]:
             pause = 0.0
         if after.start.at < before.end + pause - EXACT and before.frozen == math.inf and before.end < math.inf:
             yield f"job {n} was retried too early, at {after.start.at:.3f}"
+
+
+def _after(notes: list[Note], enqueued: dict[int, Note], of_job: dict[int, list[Run]]) -> Iterator[str]:
+    """Jobs that wait for others. What failed or was cancelled ends them too, unless they said that it may."""
+    status = {each.n: each.status for each in notes if each.what == "found" and each.type != "beat"}
+    for n, note in enqueued.items():
+        needed = [other for other, way in note.after or () if way != "ended"]
+        if status.get(n) == "cancelled" and all(status.get(other) == "completed" for other in needed):
+            yield f"job {n} was cancelled although all that it waited for completed"
+        for other, _ in note.after or ():
+            if not of_job.get(n):
+                continue
+            start = of_job[n][0].start.at
+            if other in needed and status.get(other) != "completed":
+                yield f"job {n} ran although job {other} is {status.get(other)}"
+            ends = [each.end for each in of_job.get(other, ())]
+            if ends and min(ends) > start:
+                yield f"job {n} started before job {other} had ended, at {start:.3f}"
 
 
 def _keys(runs: list[Run], enqueued: dict[int, Note]) -> Iterator[str]:
@@ -196,7 +219,7 @@ def _late(runs: list[Run], of_job: dict[int, list[Run]], enqueued: dict[int, Not
     """Of jobs that nothing holds up. While all workers are busy, any job has to wait."""
     for n, note in enqueued.items():
         due = max(note.at, note.stored + note.delay)
-        if note.type != "plain" or n not in of_job:
+        if note.type != "plain" or n not in of_job or note.after:
             continue
         start = of_job[n][0].start.at
         if start - due > LATE and not _all_busy(runs, due, start):
@@ -207,3 +230,13 @@ def _all_busy(runs: Iterable[Run], begin: float, end: float) -> bool:
     """Whether there were at least as many runs as one worker takes, at any time in between."""
     during = [each for each in runs if each.start.at < end and each.end > begin]
     return len(during) >= 3
+
+
+def _late_outcomes(notes: list[Note], of_job: dict[int, list[Run]]) -> Iterator[str]:
+    """Nothing holds up the outcome of a job for longer than a commit takes."""
+    ids = {each.n: each.job for each in notes if each.what == "found"}
+    told = {each.job: each.at for each in notes if each.what == "outcome"}
+    for n, those in of_job.items():
+        at = told.get(ids.get(n, ""))
+        if at is not None and at - those[-1].end > OUTCOME:
+            yield f"the outcome of job {n} was stored {at - those[-1].end:.3f} s late"

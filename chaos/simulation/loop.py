@@ -32,6 +32,7 @@ class Process:
         self.crash = crash
         self.alive = True
         self.frozen = False
+        self.logging_raises = False
         self._loop = loop
         self._held: list[asyncio.Handle] = []
 

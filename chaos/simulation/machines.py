@@ -119,6 +119,17 @@ class Machine:
     def slow(self, seconds: float) -> None:
         self._network.weather(self.name).slow_until = self._network.now + seconds
 
+    def break_logging(self, seconds: float) -> None:
+        """A filter of the log raises, as one of an application that needs a request."""
+        both = [self._worker_process, self._keeper_process]
+
+        def set_to(raises: bool) -> None:
+            for each in both:
+                each.logging_raises = raises
+
+        set_to(True)
+        self._loop.outside(seconds, set_to, False)
+
     def _end(self, processes: list[Process]) -> None:
         if not processes[0].alive:
             return

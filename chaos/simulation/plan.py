@@ -9,14 +9,17 @@ from typing import Any
 
 MACHINES = 3
 LEASE = 3.0
-FAULTS = ("kill", "lose machine", "freeze", "deploy", "cut", "lose replies", "silence", "slow")
+FAULTS = ("kill", "lose machine", "freeze", "deploy", "cut", "lose replies", "silence", "slow", "break logging")
+BY_HAND = ("claim by hand", "claim by update")
+WAYS = ("completed", "completed", "ended", "both")
+"""How a job waits for another one. `both`: that was said twice, once that the other may fail."""
 
 
 @dataclass(frozen=True)
 class Choice:
     at: float
     what: str
-    """`enqueue`, `claim by hand`, `limit`, or a fault of a machine."""
+    """`enqueue`, one of BY_HAND, `limit`, or a fault of a machine."""
     machine: int = 0
     how: dict[str, Any] = field(default_factory=dict)
 
@@ -32,18 +35,18 @@ class Plan:
     def is_calm(self) -> bool:
         """Without faults, no job may be late, although workers hardly poll."""
         return not any(
-            each.what in (*FAULTS, "limit", "claim by hand") or "dies" in each.how.get("work", ())
-            for each in self.choices
+            each.what in (*FAULTS, "limit", *BY_HAND) or "dies" in each.how.get("work", ()) for each in self.choices
         )
 
 
 def plan(seed: int, seconds: float = 6.0) -> Plan:
     chance = random.Random(seed)
     calm = chance.random() < 0.3
-    choices = [_enqueue(chance, n, chance.uniform(0, seconds), calm) for n in range(chance.randint(10, 80))]
-    by_hand = range(chance.choice([0, 0, 3, 10]))
-    choices += [_claim_by_hand(chance, chance.uniform(0, seconds)) for _ in by_hand]
-    if chance.random() < 0.2:
+    times = sorted(chance.uniform(0, seconds) for _ in range(chance.randint(10, 80)))
+    choices = [_enqueue(chance, n, at, calm) for n, at in enumerate(times)]
+    for draw in (_claim_by_hand, _claim_by_update):
+        choices += [draw(chance, chance.uniform(0, seconds)) for _ in range(chance.choice([0, 0, 3, 10]))]
+    if chance.random() < 0.4:
         how = {"type": chance.choice(["plain", "keyed"]), "amount": chance.choice([1, 2])}
         choices.append(Choice(round(chance.uniform(0, seconds), 3), "limit", how=how))
     if not calm:
@@ -63,11 +66,14 @@ def _enqueue(chance: random.Random, n: int, at: float, calm: bool) -> Choice:
         work["fails"] = chance.randint(1, 5)
     if chance.random() < 0.05:
         work["snoozes"] = 1
-    if not calm and chance.random() < 0.02:
+    if not calm and chance.random() < 0.03:
         work["dies"] = chance.choice(["running", "returned"])
     options: dict[str, Any] = {}
     if job_type == "keyed":
         options["key"] = chance.choice("xyz")
+    if n and chance.random() < 0.2:
+        others = chance.sample(range(n), min(n, chance.choice([1, 1, 2])))
+        options["after"] = [(other, chance.choice(WAYS)) for other in others]
     if chance.random() < 0.2:
         options["delay"] = round(chance.uniform(0, 3), 3)
     if chance.random() < 0.1:
@@ -91,9 +97,14 @@ def _claim_by_hand(chance: random.Random, at: float) -> Choice:
     return Choice(round(at, 3), "claim by hand", how=how)
 
 
+def _claim_by_update(chance: random.Random, at: float) -> Choice:
+    how = {"seconds": round(chance.choice([0.0, 0.5, chance.uniform(0, 2)]), 3), "plain": chance.random() < 0.5}
+    return Choice(round(at, 3), "claim by update", how=how)
+
+
 def _fault(chance: random.Random, what: str, at: float) -> Choice:
     how: dict[str, Any] = {}
-    if what in ("freeze", "silence", "slow"):
+    if what in ("freeze", "silence", "slow", "break logging"):
         how["seconds"] = round(chance.choice([0.2, 1.0, LEASE, 2 * LEASE]) * chance.uniform(0.5, 1.2), 3)
     if what == "lose replies":
         how["number"] = chance.randint(1, 4)

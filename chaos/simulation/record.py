@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,8 @@ class Record:
     def __init__(self, elapsed: Callable[[], float]) -> None:
         self._elapsed = elapsed
         self.notes: list[Note] = []
+        self.ids: dict[int, UUID] = {}
+        """Of the jobs that clients have enqueued."""
         self.trace: list[str] = []
 
     def note(self, what: str, **facts: Any) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import io
 import logging
 import random
 import sys
@@ -17,12 +18,12 @@ import psycopg
 from chaos.simulation.app import SCHEDULES, make_app
 from chaos.simulation.database import SimulatedDatabase
 from chaos.simulation.judge import judge
-from chaos.simulation.loop import Process, SimulatedLoop, simulated_time
+from chaos.simulation.loop import Process, SimulatedLoop, running_in, simulated_time
 from chaos.simulation.machines import Machine
 from chaos.simulation.network import Network
 from chaos.simulation.plan import MACHINES, Choice, Plan
 from chaos.simulation.record import Record
-from treadle import JobQueue, Treadle
+from treadle import JobQueue, Treadle, ok_to_fail
 from treadle.text.log import log
 from treadle.words.errors import TreadleError
 from treadle.worker import tasks, worker
@@ -80,6 +81,7 @@ def _simulate(database: SimulatedDatabase, plan: Plan) -> Run:
         stack.enter_context(network.used())
         stack.enter_context(patch.object(worker, "Watchdog", Unwatched))
         stack.enter_context(patch.object(tasks, "_idle", set()))
+        stack.enter_context(patch.object(sys, "__stderr__", io.StringIO()))  # for lines that could not be logged
         stack.enter_context(_logged(record))
         stack.callback(network.close_all)
         loop.run_until_complete(_carry_out(plan, database, loop, network, record))
@@ -133,14 +135,17 @@ def _break_out(machine: Machine, choice: Choice, record: Record) -> None:
 
 async def _enqueue(how: dict[str, Any], app: Treadle, connection: Any, record: Record) -> None:
     n, delay = how["work"]["n"], how["options"].get("delay", 0.0)
-    job = app.function(how["type"]).using(connection=connection, **how["options"])
-    facts = {"n": n, "type": how["type"], "key": how["options"].get("key"), "delay": delay}
+    # Jobs that are not there, because their enqueue was rolled back, say, are not waited for.
+    after = [(other, way) for other, way in how["options"].get("after", ()) if other in record.ids]
+    options = how["options"] | {"after": [each for other, way in after for each in WAYS[way](record.ids[other])]}
+    job = app.function(how["type"]).using(connection=connection, **options)
+    facts = {"n": n, "type": how["type"], "key": options.get("key"), "delay": delay, "after": after}
     if "commits" not in how:
         connection.committed = lambda: record.note("enqueued", **facts, stored=connection.executed_at)
-        await job.aenqueue(**how["work"])
+        record.ids[n] = (await job.aenqueue(**how["work"])).id
         return
     await _begin(connection)
-    await job.aenqueue(**how["work"])
+    handle = await job.aenqueue(**how["work"])
     stored = connection.executed_at
     await asyncio.sleep(how["commits"])
     if how["flushes"]:
@@ -149,6 +154,8 @@ async def _enqueue(how: dict[str, Any], app: Treadle, connection: Any, record: R
         await asyncio.sleep(how["flushes"])
     connection.committed = lambda: record.note("enqueued", **facts, stored=stored)
     await _end(connection, commits=not how["rolls_back"])
+    if not how["rolls_back"]:
+        record.ids[n] = handle.id
 
 
 async def _claim_by_hand(how: dict[str, Any], app: Treadle, connection: Any, record: Record) -> None:
@@ -169,6 +176,18 @@ async def _claim_by_hand(how: dict[str, Any], app: Treadle, connection: Any, rec
     await _end(connection, commits=not how["rolls_back"])
 
 
+async def _claim_by_update(how: dict[str, Any], app: Treadle, connection: Any, record: Record) -> None:
+    """A client in plain SQL claims a job, rather one that waits for others, and fails it soon."""
+    reply = await connection.execute(CLAIM_BY_UPDATE)
+    found = await reply.fetchone()
+    if found is None:
+        return
+    job, n = found
+    await asyncio.sleep(how["seconds"])
+    connection.committed = lambda: record.note("refused by hand", n=n)
+    await connection.execute(FAIL_BY_UPDATE if how["plain"] else FAIL, {"job": job})
+
+
 async def _limit(how: dict[str, Any], app: Treadle, connection: Any, record: Record) -> None:
     """An operator sets a limit while jobs run."""
     connection.committed = lambda: record.note("limited", **how)
@@ -187,7 +206,34 @@ async def _end(connection: Any, commits: bool) -> None:
     await connection.execute("commit" if commits else "rollback")
 
 
-CLIENTS = {"enqueue": _enqueue, "claim by hand": _claim_by_hand, "limit": _limit}
+CLIENTS = {
+    "enqueue": _enqueue,
+    "claim by hand": _claim_by_hand,
+    "claim by update": _claim_by_update,
+    "limit": _limit,
+}
+WAYS: dict[str, Any] = {
+    "completed": lambda job: [job],
+    "ended": lambda job: [ok_to_fail(job)],
+    "both": lambda job: [job, ok_to_fail(job)],
+}
+CLAIM_BY_UPDATE = """
+    update treadle.jobs set
+        status = 'claimed', worker_id = 'by update', claimed_at = treadle.test_clock(), attempts = attempts + 1
+    where id = (
+        select id from treadle.jobs
+        where status = 'pending' and attempts < max_attempts and job_type = 'plain' and run_at <= treadle.test_clock()
+        order by holds = 0, id
+        limit 1
+        for update skip locked
+    )
+    returning id, data -> 'n'"""
+FAIL_BY_UPDATE = """
+    update treadle.jobs set
+        status = case when attempts >= max_attempts then 'failed' else 'pending' end,
+        last_error = 'by update', worker_id = null, claimed_at = null
+    where id = %(job)s"""
+FAIL = "select treadle.fail_job(%(job)s, 'by update', p_delay => '0')"
 
 
 @contextmanager
@@ -201,13 +247,21 @@ def _logged(record: Record) -> Iterator[None]:
                 error = entry.exc_info[1] if entry.exc_info else None
                 record.note("error", message=f"{message} {error!r}")
 
+    def needs_request(_: logging.LogRecord) -> bool:
+        process = running_in.get()
+        if process is not None and process.logging_raises:
+            raise LookupError("outside of a request")
+        return True
+
     handler, level, propagate = Handler(logging.ERROR), log.level, log.propagate
     log.addHandler(handler)
-    log.setLevel(logging.ERROR)
+    log.addFilter(needs_request)
+    log.setLevel(logging.INFO)
     log.propagate = False
     try:
         yield
     finally:
         log.removeHandler(handler)
+        log.removeFilter(needs_request)
         log.setLevel(level)
         log.propagate = propagate

@@ -1,9 +1,9 @@
 """The fault scenarios, by the name that the command line uses."""
 
 from chaos.storms.clocks import Clocks, ServerClock
-from chaos.storms.database import DiskFull, Exhaustion, OpenWriters, Restarts, Terminations
+from chaos.storms.database import DiskFull, Exhaustion, Failover, OpenWriters, Restarts, Terminations
 from chaos.storms.deploys import Deploys
-from chaos.storms.inside import EventLoop, Logging, Parts
+from chaos.storms.inside import EventLoop, Logging, Parts, SlowChildren
 from chaos.storms.network import Cuts, LostReplies, Silence, Slow
 from chaos.storms.operators import Operators
 from chaos.storms.plain_sql import PlainSql
@@ -20,6 +20,7 @@ STORMS: dict[str, type[Storm]] = {
         Machines,
         Stops,
         Restarts,
+        Failover,
         Terminations,
         OpenWriters,
         Cuts,
@@ -34,6 +35,7 @@ STORMS: dict[str, type[Storm]] = {
         Upgrade,
         Logging,
         Parts,
+        SlowChildren,
         EventLoop,
         Deploys,
         PlainSql,

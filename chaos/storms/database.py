@@ -12,9 +12,11 @@ from typing import Any
 
 import psycopg
 
+from chaos.cluster import Cluster, ServerMissing, binaries
 from chaos.scene import Scene
 from chaos.storms.storm import Storm
 from chaos.waiting import until
+from treadle import migrate
 
 OTHER_BACKENDS = "backend_type = 'client backend' and pid <> pg_backend_pid()"
 
@@ -34,6 +36,28 @@ class Restarts(Storm):
     def end(self, scene: Scene) -> None:
         if not scene.server.answers():
             scene.server.come_back()
+
+
+class Failover(Restarts):
+    name = "failover"
+    about = "the primary is killed and its synchronous standby promoted, which is killed and restarted from then on"
+
+    def missing(self) -> str | None:
+        try:
+            binaries(None)
+        except ServerMissing as reason:
+            return str(reason)
+        return None
+
+    def before_server(self, scene: Scene) -> None:
+        def cluster() -> Cluster:
+            made = Cluster(synchronous=True).__enter__()
+            migrate(made.url)
+            return made
+
+        scene.make_server = cluster
+        # The proxy leads to the primary alone, so storms of the network have no effect.
+        scene.client_url = lambda _: scene.server.url
 
 
 class Terminations(Storm):

@@ -4,6 +4,7 @@ that end the event loop."""
 import itertools
 import json
 import os
+import signal
 from contextlib import suppress
 from random import Random
 from typing import ClassVar
@@ -11,7 +12,7 @@ from uuid import uuid4
 
 import psycopg
 
-from chaos.inside import WISHES
+from chaos.inside import CHILDREN, WISHES
 from chaos.processes import ROOT
 from chaos.scene import Scene
 from chaos.storms.storm import Storm
@@ -20,7 +21,7 @@ from chaos.storms.storm import Storm
 class Wishes(Storm):
     """Makes processes harm themselves."""
 
-    wishes: ClassVar[tuple[str, ...]]
+    wishes: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self) -> None:
         self._wishes = itertools.cycle(self.wishes)
@@ -56,6 +57,31 @@ class Parts(Wishes):
     about = "an internal task of a worker process, or of the keeper in a supervisor, is cancelled, fails or hangs"
     every = (0.2, 1.5)
     wishes = ("cancel", "fail", "hang")
+
+
+class SlowChildren(Wishes):
+    name = "slow-children"
+    about = "child processes are killed, and the next ones take up to 4 s to start, which is too long"
+    every = (0.2, 1.0)
+
+    def before_workers(self, scene: Scene) -> None:
+        super().before_workers(scene)
+        self._take(scene, 0.0)
+
+    def inject(self, scene: Scene, rng: Random) -> None:
+        worker = scene.some_worker(rng)
+        children = worker.children() if worker else []
+        if children:
+            self._take(scene, rng.choice([0.0, 0.8, 2.0, 4.0]))
+            scene.send([rng.choice(children)], signal.SIGKILL, "kill of a child, and a slow start")
+
+    def end(self, scene: Scene) -> None:
+        self._take(scene, 0.0)
+
+    def _take(self, scene: Scene, seconds: float) -> None:
+        draft = scene.folder / "inside" / "draft"
+        draft.write_text(str(seconds))
+        draft.rename(scene.folder / "inside" / CHILDREN)
 
 
 class EventLoop(Storm):

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 from chaos.simulation.__main__ import simulated_database
-from chaos.simulation.app import SCHEDULES
+from chaos.simulation.app import CRASH_LIMIT, SCHEDULES
 from chaos.simulation.database import SimulatedDatabase
 from chaos.simulation.judge import judge
-from chaos.simulation.plan import Choice, Plan, plan
+from chaos.simulation.plan import MACHINES, Choice, Plan, plan
 from chaos.simulation.record import Note
 from chaos.simulation.run import simulate
 from chaos.simulation.shrink import shrunk, written
@@ -45,8 +45,54 @@ def test_a_limit_that_is_set_while_jobs_run_counts_them(database: SimulatedDatab
     assert simulate(database, Plan(1, tuple(choices))).problems == []
 
 
-def enqueued(n: int, **work: Any) -> dict[str, Any]:
-    return {"type": "plain", "work": {"n": n, "seconds": 0.05, **work}, "options": {}}
+# Plans that fail if one of the defects is put back that docs/reliability.md lists.
+
+
+@pytest.mark.timeout(900)
+def test_a_job_that_ends_its_process_when_it_has_returned_is_not_started_for_ever(database: SimulatedDatabase) -> None:
+    run = simulate(database, Plan(1, (Choice(0.0, "enqueue", how=enqueued(0, dies="returned")),)))
+    assert run.problems == []
+    assert sum("** start " in line for line in run.trace) == CRASH_LIMIT
+
+
+@pytest.mark.timeout(900)
+def test_a_log_filter_that_raises_stops_no_job(database: SimulatedDatabase) -> None:
+    choices = [Choice(0.0, "break logging", n, {"seconds": 4.0}) for n in range(MACHINES)]
+    choices += [Choice(0.2 * n, "enqueue", how=enqueued(n, fails=1)) for n in range(12)]
+    choices += [Choice(1.0, "cut", 0), Choice(1.5, "cut", 1)]
+    assert simulate(database, Plan(1, tuple(choices))).problems == []
+
+
+@pytest.mark.timeout(900)
+def test_a_job_that_is_open_and_waits_for_another_does_not_hold_up_its_outcome(database: SimulatedDatabase) -> None:
+    waits = enqueued(1, after=[(0, "completed")]) | {"commits": 4.0, "flushes": 0.0, "rolls_back": False}
+    choices = [Choice(0.0, "enqueue", how=enqueued(0, seconds=1.0)), Choice(0.4, "enqueue", how=waits)]
+    assert simulate(database, Plan(1, tuple(choices), poll=30.0)).problems == []
+
+
+@pytest.mark.timeout(900)
+def test_a_waiting_job_that_is_claimed_by_an_update_and_fails_does_not_wait_for_ever(
+    database: SimulatedDatabase,
+) -> None:
+    choices = [
+        Choice(0.0, "enqueue", how=enqueued(0, seconds=1.0)),
+        Choice(0.3, "enqueue", how=enqueued(1, after=[(0, "completed")])),
+        Choice(0.6, "claim by update", how={"seconds": 1.5, "plain": False}),
+    ]
+    assert simulate(database, Plan(1, tuple(choices))).problems == []
+
+
+@pytest.mark.timeout(900)
+def test_a_job_that_waits_for_another_in_two_ways_does_not_run_if_that_fails(database: SimulatedDatabase) -> None:
+    choices = [
+        Choice(0.0, "enqueue", how=enqueued(0, fails=5)),
+        Choice(0.1, "enqueue", how=enqueued(1, after=[(0, "both")])),
+    ]
+    assert simulate(database, Plan(1, tuple(choices))).problems == []
+
+
+def enqueued(n: int, after: Any = (), **work: Any) -> dict[str, Any]:
+    return {"type": "plain", "work": {"n": n, "seconds": 0.05, **work}, "options": {"after": after} if after else {}}
 
 
 def test_a_plan_is_shortened_to_what_makes_it_fail() -> None:

@@ -324,3 +324,16 @@ def test_the_tests_use_a_real_server(server_url: str) -> None:
     assert SERVER
     with psycopg.connect(server_url) as connection:
         assert connection.info.server_version >= 140000
+
+
+def test_sequences_that_logical_replication_has_left_behind_are_advanced(empty_url: str) -> None:
+    migrate(empty_url)
+    with JobQueue(empty_url) as queue, psycopg.connect(empty_url, autocommit=True) as connection:
+        for name in "ab":
+            queue.enqueue(name)
+        connection.execute("alter sequence treadle.lanes_id_seq restart")
+        with pytest.raises(psycopg.errors.UniqueViolation):
+            connection.execute("select treadle.enqueue('c')")
+        assert migrate(empty_url) == ["numbers of treadle.lanes"]
+        connection.execute("select treadle.enqueue('c')")
+        assert migrate(empty_url) == []

@@ -7,10 +7,13 @@ from uuid import uuid4
 import psycopg
 import pytest
 from chaos.proxy import Proxy
+from psycopg import Connection
 
 from tests.jobs.test_workflows import Shop
+from tests.support.doctor import assert_ok, get_finding
 from tests.support.workers import drain, running_worker
 from treadle import Job, JobCancelled, JobNotFound, MaxPending, Once, QueueFull, Status, Treadle, WorkflowEnded
+from treadle.doctor import Limits
 
 
 @pytest.fixture
@@ -104,23 +107,36 @@ def test_a_block_that_raises_cancels_the_batch(shop: Shop) -> None:
     assert shop.ran == ["c"]
 
 
-def test_a_block_that_raises_during_an_outage_says_that_the_batch_stays_open(shop: Shop, url: str) -> None:
+def test_a_batch_that_stays_open_because_its_block_raised_during_an_outage_is_named(
+    shop: Shop, url: str, connection: Connection[Any]
+) -> None:
+    """By the error of the block, and by the doctor when nothing is left to wait for."""
     proxy = Proxy(url)
     app = Treadle(proxy.url)
-    batch = app.batch("import 7")
+    batch, empty = app.batch("import 7"), app.batch("import 8")
 
     def broken() -> None:
-        with batch:
+        with empty, batch:
+            batch.enqueue(shop.number, 1)
             proxy.close()
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError) as raised:
         broken()
-    (note,) = raised.value.__notes__
+    note, _ = raised.value.__notes__
     assert note.startswith(f"Batch {batch.id} stays open, because it could not be cancelled (")
     assert note.endswith(f": treadle cancel {batch.id}")
     app.close()
+    shop.run()
     assert shop.app.handle(batch.id).status() == Status.PENDING
+    soon = Limits(forgotten_batch=(0, 86_400))
+    connection.execute("select roll_up_workflows('-infinity')")
+    found = get_finding(url, "forgotten_batches", soon).detail
+    assert str(batch.id) in found
+    assert str(empty.id) in found
+    shop.app.handle(batch.id).cancel()
+    shop.app.handle(empty.id).cancel()
+    assert_ok(url, "forgotten_batches", soon)
 
 
 def test_a_batch_that_was_cancelled_and_is_retried_is_closed(shop: Shop) -> None:

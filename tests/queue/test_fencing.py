@@ -189,3 +189,35 @@ def test_all_times_come_from_the_database(queue: JobQueue, connection: Connectio
     job = queue.get(job_id)
     times = [row[0], job.created_at, job.claimed_at, job.started_at, job.completed_at, end[0]]
     assert times == sorted(times)
+
+
+LIMITED = "select set_limit('two', 2, p_job_type => 'b')"
+BY_UPDATE = "update jobs set status = 'claimed', worker_id = 'plain' where id = %s returning lease"
+
+
+@pytest.mark.own_database
+def test_every_claim_on_a_promoted_server_has_a_higher_lease_number_than_all_before(
+    queue: JobQueue, connection: Connection[Any]
+) -> None:
+    """tests/chaos/test_failover.py promotes one."""
+    connection.execute(LIMITED)
+    connection.execute("create or replace function lease_era() returns bigint language sql return 2000000000")
+    for options in ({"job_type": "a"}, {"job_type": "a", "key": "k"}, {"job_type": "b"}):
+        queue.enqueue(**options)
+        (job,) = queue.claim([options["job_type"]])
+        assert job.lease == 2_000_000_001, options
+        queue.release(job)
+        (job,) = queue.claim([options["job_type"]])
+        assert job.lease == 2_000_000_002, options
+        queue.complete(job)
+    assert connection.execute(BY_UPDATE, [queue.enqueue("a")]).fetchone() == (2_000_000_001,)
+
+
+@pytest.mark.own_database
+def test_claims_go_on_where_the_timeline_cannot_be_read(connection: Connection[Any]) -> None:
+    connection.execute("create role without_timelines; grant usage on schema treadle to without_timelines")
+    try:
+        connection.execute("revoke execute on function pg_walfile_name from public; set role without_timelines")
+        assert connection.execute("select treadle.lease_era()").fetchone() == (0,)
+    finally:
+        connection.execute("reset role; drop owned by without_timelines; drop role without_timelines")

@@ -17,7 +17,7 @@ from tests.support.hostile import HUGE, LIMIT, MARK, PLACE, SCHEDULE, STATUSES, 
 from treadle import JobQueue
 from treadle.doctor import Finding, Severity
 from treadle.operations.verdict import Verdict, VerdictReader
-from treadle.text.masking import masked
+from treadle.text.masking import MASK, masked
 from treadle.web.dashboard import errors, health
 from treadle.web.dashboard.pages.rendering import HEADERS
 from treadle.web.dashboard.routes import RouteSpec
@@ -27,6 +27,8 @@ from treadle.web.dashboard.security.role_secrets import RoleSecrets
 # The attributes that contain a URL.
 _ADDRESSES = {"href", "src", "action", "formaction", "data", "poster", "ping", "background", "srcset", "xlink:href"}
 
+
+SECRET = "hush-hush"  # noqa: S105
 
 # What is about one schedule, which a parameter names.
 OF_ONE_LIMIT = {"/limit", "/limits/set", "/limits/pause", "/limits/reset"}
@@ -261,3 +263,38 @@ def _has(value: Any, text: str) -> bool:
     if isinstance(value, list):
         return any(_has(item, text) for item in value)
     return isinstance(value, str) and text in value
+
+
+# What jobs, people and other systems have written. Names (of types, queues, limits, schedules, workers) are shown.
+WRITTEN = {
+    "jobs": ("current_stage", "last_error", "data", "result", "checkpoint"),
+    "errors": ("error", "traceback"),
+    "events": ("data",),
+    "logs": ("message",),
+    "steps": ("result",),
+    "audit": ("reason", "details"),
+    "pauses": ("reason",),
+    "schedules": ("data", "error"),
+    "error_groups": ("exception", "message", "example_error", "example_traceback", "muted_reason"),
+    "workers": ("stuck_stack",),
+}
+
+
+def test_no_response_shows_a_secret_that_was_written(
+    site: Site, pages: list[RouteSpec], connection: Connection[Any]
+) -> None:
+    jobs = fill(connection, [f"mark {n}" for n in range(len(STATUSES))])
+    secrets = {"text": f"see postgresql://ada:{SECRET}@db", "json": json.dumps({"password": SECRET})}
+    for table, columns in WRITTEN.items():
+        for column in columns:
+            kinds = "select data_type from information_schema.columns where table_name = %s and column_name = %s"
+            (kind,) = connection.execute(kinds, [table, column]).fetchone() or ("",)
+            secret = secrets["json" if kind == "jsonb" else "text"]
+            connection.execute(f"update treadle.{table} set {column} = %s".encode(), [secret])
+    masks = 0
+    for route, role in product(pages, (Role.VIEWER, Role.OPERATOR)):
+        for job in jobs if "{id}" in route.path else jobs[:1]:
+            text = fetch(site, route, job, role).text
+            assert SECRET not in text, (role, route.path)
+            masks += MASK in text
+    assert masks > 30

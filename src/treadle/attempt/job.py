@@ -94,7 +94,7 @@ class Job:
     @property
     def fence(self) -> int:
         """The lease number: it grows with every claim of this job, so external systems can reject an older attempt.
-        A failover to an asynchronous standby may lose a claim, and give its number again."""
+        A promoted standby gives higher numbers, also if it lacks the last claims of its primary."""
         return self._attempt.claim.lease
 
     @property

@@ -87,7 +87,8 @@ async def aexamination(database: Database, seconds: float | None = None) -> Asyn
 
 
 def receives_notifications(database: Database, seconds: float = NOTIFICATION_SECONDS) -> bool | QueryFailed | None:
-    """Whether a test notification arrives. None: the connection belongs to the caller, and no other can be opened.
+    """Whether a test notification arrives. None: the connection belongs to the caller, and no other can be opened; or
+    the queue of notifications is full, which is another finding.
 
     It is sent from one connection to another: a pooler that maps both to the same server connection would otherwise
     deliver it to its sender.
@@ -100,6 +101,8 @@ def receives_notifications(database: Database, seconds: float = NOTIFICATION_SEC
             listener.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
             sender.execute("select pg_catalog.pg_notify(%s, '')", [channel])
             return any(True for _ in listener.notifies(timeout=seconds, stop_after=1))
+    except psycopg.errors.ProgramLimitExceeded:
+        return None
     except psycopg.Error as error:
         # There is no free connection, or the server is a standby. The other checks still run.
         return _failure(error)

@@ -1,5 +1,5 @@
 """Brings a schema up to date: numbered migrations once, functions whenever their text has changed. Functions whose file
-is gone are dropped, with the triggers that call them.
+is gone are dropped, with the triggers that call them. Sequences that logical replication has left behind are advanced.
 
 All of it is one transaction, except what is prepared beforehand: see preparation.py. An advisory lock lets one run at a
 time, and the others find nothing left to do. First it takes the strongest lock on every table that it changes, so that
@@ -81,6 +81,17 @@ begin
     end loop;
 end
 $$;"""
+
+# The columns with generated numbers, and the last number of each.
+GENERATED = """\
+select attribute.attrelid::regclass::text, attribute.attname::text, pg_sequence_last_value(sequence.name)
+from pg_attribute as attribute
+cross join lateral (
+    select pg_get_serial_sequence(attribute.attrelid::regclass::text, attribute.attname)::regclass as name
+) as sequence
+where attribute.attrelid in (select oid from pg_class where relnamespace = to_regnamespace(%s) and relkind = 'r')
+  and attribute.attidentity <> ''
+"""
 
 
 class Step(NamedTuple):
@@ -230,6 +241,7 @@ def _pending(connection: Connection[Any], schema: str) -> list[Step]:
         *missing,
         *_changed_functions(state, server_version, schema),
         *_retired_functions(state, server_version, schema),
+        *_sequences_behind(connection, schema),
     ]
 
 
@@ -287,6 +299,16 @@ def _retired_functions(state: State, server_version: int, schema: str) -> Iterat
             entry = f"delete from treadle.functions where name in ('{name}', '{TRIGGER}{name}');"
             sql = in_schema(RETIRE.format(name=name), schema)
             yield Step(f"drop {name}()", sql, in_schema(entry, schema), frozenset({"jobs"}))
+
+
+def _sequences_behind(connection: Connection[Any], schema: str) -> Iterator[Step]:
+    """Logical replication copies rows, and not the sequences from which their numbers come."""
+    for table, column, last in connection.execute(GENERATED.encode(), [f'"{schema}"']).fetchall():
+        (highest,) = connection.execute(f"select max({column}) from {table}".encode()).fetchone() or (None,)
+        if highest is not None and highest > (last or 0):
+            sequence = f"pg_get_serial_sequence('{table}', '{column}')"
+            advance = f"select setval({sequence}, (select max({column}) from {table}));"
+            yield Step(f"numbers of {table}", advance, "")
 
 
 def _state(connection: Connection[Any], schema: str) -> State | None:

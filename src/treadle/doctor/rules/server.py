@@ -123,8 +123,9 @@ def _notifications(context: Context, server: Server) -> Finding:
     return Finding(
         "notification_queue",
         severity,
-        f"The notification queue is {server.notifications:.0%} full. When it is full, enqueueing fails.",
-        "A listening connection has had a transaction open for a long time.",
+        f"The notification queue is {server.notifications:.0%} full.",
+        "A listening connection has had a transaction open for a long time. From 90 % on, Treadle sends no "
+        "notifications, and jobs start when a worker polls. When it is full, every NOTIFY of other applications fails.",
         "select pid, xact_start, query from pg_stat_activity "
         "where state like 'idle in transaction%' order by xact_start;\n"
         "then terminate the oldest: select pg_terminate_backend(pid);",
@@ -241,7 +242,9 @@ def check_clock_jumps(context: Context, jumps: Sequence[ClockJump]) -> list[Find
 
 def check_notifications(context: Context, arrived: bool | None) -> list[Finding]:
     if arrived is None:
-        return [ok("listen", "Notifications were not tested: the connection belongs to the caller.")]
+        return [
+            ok("listen", "Notifications were not tested: the connection belongs to the caller, or their queue is full.")
+        ]
     if arrived:
         return [ok("listen", "Notifications arrive.")]
     return [

@@ -13,6 +13,7 @@ set treadle.plan = callers
 as $$
 declare
     c_short constant text := '3ms';
+    v_era constant bigint := treadle.lease_era();
     v_half constant int := cardinality(p_places) / 2;
     v_found int;
     v_timeout text;
@@ -31,7 +32,7 @@ begin
                 started_at = null,
                 seen_at = null,
                 attempts = job.attempts + 1,
-                lease = job.lease + 1,
+                lease = greatest(job.lease, v_era) + 1,
                 unique_key = case when job.unique_while is null then job.unique_key end,
                 expires_at = null,
                 flags = job.flags | p_flags

@@ -19,6 +19,7 @@ set treadle.plan = cached_index_ranges
 as $$
 declare
     v_now constant timestamptz := clock_timestamp();
+    v_era constant bigint := treadle.lease_era();
     v_read bigint; -- how many index entries
     v_expected bigint := 500; -- if more were read, the floors have fallen behind
     v_running xid[] := '{}'; -- see running_transactions()
@@ -99,7 +100,7 @@ begin
                     started_at = null,
                     seen_at = null,
                     attempts = job.attempts + 1,
-                    lease = job.lease + 1,
+                    lease = greatest(job.lease, v_era) + 1,
                     unique_key = case when job.unique_while is null then job.unique_key end,
                     expires_at = null
                 where job.ctid = any (v_places)

@@ -25,7 +25,7 @@ declare
     v_parts varchar[];
 begin
     if old.status = 'pending' and new.status in ('claimed', 'running') and new.lease = old.lease then
-        new.lease := old.lease + 1;
+        new.lease := greatest(old.lease, treadle.lease_era()) + 1;
         new.holds := new.holds & ~treadle.blocked_by_key();
         new.unique_key := case when old.unique_while is null then new.unique_key end;
         new.expires_at := null;

@@ -13,6 +13,7 @@ from treadle.db.queries.listing import estimate_jobs, find_jobs, has_payload_ind
 from treadle.db.queries.overview import Names, find_names
 from treadle.db.queries.snapshots import find_snapshots
 from treadle.operations.bulk import acount_to_confirm, lists
+from treadle.text.masking import masked
 from treadle.text.payload_condition import index_statement
 from treadle.web.dashboard.filters import filter_of, filter_parameters, fixed_parameters, read_filter
 from treadle.web.dashboard.pages.copying import list_commands
@@ -86,7 +87,7 @@ def routes(app: Treadle, searches: Searches, readings: Readings) -> list[RouteSp
         return page(
             context,
             "jobs.html",
-            found=found,
+            found=masked(found),
             filter=filter_parameters(context),
             is_search=job_filter.is_search,
             by_finish=job_filter.status in FINISHED,

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from treadle.app.treadle import Treadle
 from treadle.db.queries.listing import find_jobs_by_id
+from treadle.text.masking import masked
 from treadle.web.dashboard.pages.live.readings import Reading, Readings, Unavailable
 from treadle.web.dashboard.pages.rendering import fragment
 from treadle.web.dashboard.security.access import Role
@@ -109,4 +110,4 @@ def _changes(
 
 
 def render_row(mount_path: str, role: Role, job: JobSummary) -> str:
-    return fragment(mount_path, role, "parts/job_row.html", job=job)
+    return fragment(mount_path, role, "parts/job_row.html", job=masked(job))
