@@ -324,7 +324,7 @@ COMMENT ON FUNCTION treadle.complete_jobs(p_ids uuid[], p_leases bigint[], p_wor
 
 COMMENT ON FUNCTION treadle.confirm_blocked() IS 'Trigger: at commit, unblocks an inserted job that no other job would unblock any more.';
 
-COMMENT ON FUNCTION treadle.copy_job(p_id uuid, p_arguments jsonb, p_actor text, p_reason text, p_act uuid, p_stored uuid[], OUT copy_id uuid, OUT outcome character varying) IS 'Enqueues a copy of a job, of any status: a new job with its type, queue, priority, key, number of attempts, headers and arguments, except for those that p_arguments names. It is no part of a workflow, waits for no other job, and is not unique. Writes a row of the audit. The outcome is done, missing, unfit (it is a workflow, or waits for its arguments) or repeated:';
+COMMENT ON FUNCTION treadle.copy_job(p_id uuid, p_arguments jsonb, p_actor text, p_reason text, p_act uuid, p_stored uuid[], OUT copy_id uuid, OUT outcome character varying) IS 'Enqueues a copy of a job, of any status: a new job with its type, queue, priority, key, number of attempts, headers, time limits and arguments, except for those that p_arguments names. It is no part of a workflow, waits for no other job, and is not unique. Writes a row of the audit. The outcome is done, missing, unfit (it is a workflow, or waits for its arguments) or repeated:';
 
 COMMENT ON FUNCTION treadle.count_by_bucket(p_seconds double precision[]) IS 'A histogram: how many of the times lie in each bucket of time_buckets(), and at last how many are longer. Nulls are not counted.';
 

@@ -96,14 +96,14 @@ def test_a_copy_is_a_new_job(app: Treadle, queue: JobQueue, connection: Connecti
         return user
 
     picture = app.store(b"png")
-    handle = greet.using(key="k", headers={"trace": "1"}).enqueue(7, picture)
+    handle = greet.using(key="k", headers={"trace": "1"}, timeout="7s").enqueue(7, picture)
     copy = handle.copy()
     assert copy.id != handle.id
     assert copy.is_new
     row, was = copy.job(), handle.job()
     for name in ("job_type", "data", "queue", "priority", "key", "max_attempts", "headers"):
         assert getattr(row, name) == getattr(was, name), name
-    assert one(connection, "select unique_key from jobs where id = %s", copy.id) is None
+    assert one(connection, "select (unique_key, timeout)::text from jobs where id = %s", copy.id) == '(,"{7,17}")'
     assert one(connection, "select count(*) from stored_uses where job_id = %s", copy.id) == 1
     assert last_audit(connection)[:2] == ("copy", handle.id)
     other = app.store(b"jpg")

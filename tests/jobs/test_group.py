@@ -97,6 +97,8 @@ def test_defaults_are_for_functions_that_do_not_say_otherwise() -> None:
     assert [each.policy.prints for each in made] == [True] * 4
     assert [each.policy.retry.on for each in made] == [(OSError,), None, (OSError,), (OSError,)]
     assert [each.defaults.get("expires") for each in made] == ["1h", None, "1h", None]
+    pay = app.job(name="pay", delivery="at_most_once")(lambda: None)
+    assert (pay.policy.retry.amount, pay.defaults["queue"]) == (0, "slow"), "it is retried only if it says so itself"
 
 
 def test_wrong_defaults_are_refused_where_they_are_written() -> None:

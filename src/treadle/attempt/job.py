@@ -9,6 +9,7 @@ from uuid import UUID
 
 from treadle.attempt.attempt import Attempt, running_attempt
 from treadle.db.database import AsyncTransaction, Transaction
+from treadle.words.errors import InvalidArgument
 from treadle.words.event_loop import on_event_loop, refuse_to_wait
 from treadle.words.headers import read_headers
 from treadle.words.payload import Json

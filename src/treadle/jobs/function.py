@@ -396,7 +396,7 @@ class JobFunction(Enqueuer[P, R], Generic[P, R, Q, C]):
     def fill_in(self, options: JobDefaults) -> None:
         """Give it these options where its decorator says nothing."""
         if options.given:
-            self._given = {**options.given, **self._given}
+            self._given = options.with_given(self._given)
             checked = job_options(**self._given)
             self.policy, self.defaults = checked.policy, checked.defaults
 

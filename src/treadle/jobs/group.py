@@ -101,7 +101,7 @@ class JobGroup:
         With `delivery="at_most_once"`, an attempt is recorded before it begins, and not repeated if its process dies:
         the job fails. Without `retry`, it is not repeated after an error either.
         """
-        given = {**self._defaults.given, **given}
+        given = self._defaults.with_given(given)
         options = job_options(**given)
 
         def register(function: Callable[..., Any]) -> AnyFunction:

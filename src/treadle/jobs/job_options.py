@@ -1,6 +1,6 @@
 """The options of `@app.job`: checked, with their defaults."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict, cast, get_args
 
@@ -64,6 +64,13 @@ class JobDefaults:
         """As options of `@app.job`."""
         found = {each.name: getattr(self, each.name) for each in fields(self)}
         return {name: value for name, value in found.items() if value is not None}
+
+    def with_given(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """With the options of a function. What runs at most once is retried only if the function itself says so."""
+        found = {**self.given, **options}
+        if "retry" not in options and options.get("delivery") == "at_most_once":
+            found.pop("retry", None)
+        return found
 
 
 def check_defaults(given: object) -> JobDefaults:

@@ -1,7 +1,7 @@
--- Enqueues a copy of a job, of any status: a new job with its type, queue, priority, key, number of attempts, headers
--- and arguments, except for those that p_arguments names. It is no part of a workflow, waits for no other job, and is
--- not unique. Writes a row of the audit. The outcome is done, missing, unfit (it is a workflow, or waits for its
--- arguments) or repeated:
+-- Enqueues a copy of a job, of any status: a new job with its type, queue, priority, key, number of attempts, headers,
+-- time limits and arguments, except for those that p_arguments names. It is no part of a workflow, waits for no other
+-- job, and is not unique. Writes a row of the audit. The outcome is done, missing, unfit (it is a workflow, or waits for
+-- its arguments) or repeated:
 --
 --   select copy_id from treadle.copy_job('0199b1c2-…', '{"user": 8}');
 --
@@ -36,10 +36,10 @@ begin
         return;
     end if;
 
-    insert into treadle.jobs (job_type, priority, data, queue, key, max_attempts, partition, weight, headers)
+    insert into treadle.jobs (job_type, priority, data, queue, key, max_attempts, partition, weight, headers, timeout)
     values (
         v_job.job_type, v_job.priority, v_job.data || p_arguments, v_job.queue, v_job.key, v_job.max_attempts,
-        treadle.edited_partition(v_job, p_arguments), v_job.weight, v_job.headers
+        treadle.edited_partition(v_job, p_arguments), v_job.weight, v_job.headers, v_job.timeout
     )
     returning id into copy_id;
 
