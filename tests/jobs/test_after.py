@@ -68,7 +68,7 @@ def test_the_result_of_one_job_is_an_argument_of_another(shop: Treadle) -> None:
     weigh = j["weigh"].enqueue(order=7)
     ship = j["ship"].enqueue(pay.output, weight=weigh.output, note="!")
     drain(shop)
-    assert ship.result(timeout=5) == "order 7, 3.5 kg!"
+    assert ship.result(timeout=30) == "order 7, 3.5 kg!"
 
 
 def test_results_of_several_jobs_are_a_list(shop: Treadle) -> None:
@@ -76,7 +76,7 @@ def test_results_of_several_jobs_are_a_list(shop: Treadle) -> None:
     weights = [j["weigh"].enqueue(order=n) for n in range(5)]
     total = j["total"].enqueue(weights=[each.output for each in weights])
     drain(shop)
-    assert total.result(timeout=5) == sum(n / 2 for n in range(5))
+    assert total.result(timeout=30) == sum(n / 2 for n in range(5))
 
 
 def test_what_comes_after_a_failure_is_cancelled(shop: Treadle) -> None:
@@ -86,11 +86,11 @@ def test_what_comes_after_a_failure_is_cancelled(shop: Treadle) -> None:
     tidy = j["tidy_up"].using(after=[ok_to_fail(ship)]).enqueue()
     drain(shop)
     with pytest.raises(JobFailed):
-        pay.result(timeout=5)
+        pay.result(timeout=30)
     with pytest.raises(
         JobCancelled, match=f"job {pay.id} .pay., which it waits for, failed: ValueError: card declined"
     ):
-        ship.result(timeout=5)
+        ship.result(timeout=30)
     assert tidy.status() == Status.COMPLETED
 
 

@@ -33,7 +33,7 @@ def test_a_batch_ends_when_it_is_closed_and_all_have_ended(shop: Shop) -> None:
     assert not batch.close()
     assert batch.counts().left == 2
     shop.run()
-    assert batch.result(timeout=5) is None
+    assert batch.result(timeout=30) is None
     assert batch.counts() == (False, 3, 3, 0, 0)
     assert sorted(shop.ran) == ["complete", "number 1", "number 2", "number 3", "success"]
     assert shop.ran[-1] in ("complete", "success")
@@ -103,7 +103,7 @@ def test_a_block_that_raises_cancels_the_batch(shop: Shop) -> None:
         broken()
     shop.run()
     with pytest.raises(JobCancelled, match="raised ZeroDivisionError"):
-        batch.result(timeout=5)
+        batch.result(timeout=30)
     assert shop.ran == ["c"]
 
 
@@ -155,7 +155,7 @@ def test_async(shop: Shop) -> None:
             assert await batch.aenqueue_many(shop.number, [{"n": 2}]) == 1
             assert (await batch.acounts()).jobs == 2
         async with running_worker(shop.app, concurrency=1):
-            await batch.aresult(timeout=5)
+            await batch.aresult(timeout=30)
             while len(shop.ran) < 3:
                 await asyncio.sleep(0.01)
 

@@ -58,8 +58,8 @@ def test_whoever_waits_for_a_job_gets_the_result_of_what_replaces_it(shop: Repla
         whole = chain(shop.replaced.call(1), shop.anything.call()).enqueue()
         listed = group(shop.in_thread.call(), one(5)).then(shop.anything.call()).enqueue()
         shop.run()
-        assert handle.result(timeout=5) == after.result(timeout=5) == whole.result(timeout=5) == result
-        assert listed.result(timeout=5) == [result, 5]
+        assert handle.result(timeout=30) == after.result(timeout=5) == whole.result(timeout=5) == result
+        assert listed.result(timeout=30) == [result, 5]
         assert handle.job().status == Status.COMPLETED
         assert handle.job().started_at is not None
 
@@ -75,11 +75,11 @@ def test_a_replaced_job_waits_and_is_retried_with_its_replacement(shop: Replacin
     assert str(other.id) in handle.why().sentence
     shop.run()
     with pytest.raises(JobFailed, match=r"\(fail_once\) failed: ValueError: broken"):
-        handle.result(timeout=5)
+        handle.result(timeout=30)
     shop.broken = False
     assert whole.retry() == 1
     shop.run()
-    assert handle.result(timeout=5) == 4
+    assert handle.result(timeout=30) == 4
     assert shop.ran == ["replaced 0"]
 
 
@@ -91,7 +91,7 @@ def test_a_replaced_job_is_cancelled_with_its_replacement(shop: Replacing) -> No
     handle.cancel("no longer")
     assert shop.app.handle(other.id).status() == Status.CANCELLED
     with pytest.raises(JobCancelled, match="no longer"):
-        handle.result(timeout=5)
+        handle.result(timeout=30)
 
 
 def test_a_replaced_job_keeps_its_key(shop: Replacing) -> None:
@@ -105,7 +105,7 @@ def test_a_replaced_job_keeps_its_key(shop: Replacing) -> None:
     stuck = shop.replaced.using(key="k").enqueue()
     shop.run()
     with pytest.raises(JobFailed, match="keeps its key k until"):
-        stuck.result(timeout=5)
+        stuck.result(timeout=30)
 
 
 def test_what_the_job_waited_for_no_longer_matters(shop: Replacing) -> None:
@@ -121,7 +121,7 @@ def test_what_the_job_waited_for_no_longer_matters(shop: Replacing) -> None:
     first.retry()
     shop.run()
     assert first.status() == Status.FAILED
-    assert handle.result(timeout=5) == 10
+    assert handle.result(timeout=30) == 10
 
 
 def test_jobs_that_a_replacement_adds_join_the_group_of_the_replaced_job(shop: Replacing) -> None:
@@ -139,13 +139,13 @@ def test_jobs_that_a_replacement_adds_join_the_group_of_the_replaced_job(shop: R
     shop.work = again.call()
     in_chord = group(shop.replaced.call(), number.call(1)).then(anything.call()).enqueue()
     shop.run()
-    assert in_chord.result(timeout=5) == [0, 1, 5]
+    assert in_chord.result(timeout=30) == [0, 1, 5]
     shop.work = group(more.call(), number.call(1))
     in_group = group(shop.replaced.call(), number.call(2)).enqueue()
     alone = shop.replaced.enqueue()
     shop.run()
-    assert in_group.result(timeout=5) == [[0, 1, 5], 2]
-    assert alone.result(timeout=5) == [0, 1, 5]
+    assert in_group.result(timeout=30) == [[0, 1, 5], 2]
+    assert alone.result(timeout=30) == [0, 1, 5]
 
 
 def test_a_replacement_that_cannot_be_enqueued_fails_the_job(app: Treadle, shop: Replacing) -> None:
@@ -164,13 +164,13 @@ def test_a_replacement_that_cannot_be_enqueued_fails_the_job(app: Treadle, shop:
         handle = shop.replaced.enqueue()
         shop.run()
         with pytest.raises(JobFailed, match=problem):
-            handle.result(timeout=5)
+            handle.result(timeout=30)
         assert handle.job().attempts == 1
     shop.work = 7
     wrong = shop.replaced.using(retry=Retries(0)).enqueue()
     shop.run()
     with pytest.raises(JobFailed, match="needs a call"):
-        wrong.result(timeout=5)
+        wrong.result(timeout=30)
     assert shop.app.queue.counts().get(Status.PENDING, 0) == 0
 
 
@@ -187,7 +187,7 @@ def test_a_replacement_uses_the_stored_values_of_its_arguments(
     missing = shop.replaced.enqueue()
     shop.run()
     with pytest.raises(JobFailed, match="does not exist"):
-        missing.result(timeout=5)
+        missing.result(timeout=30)
 
 
 def test_a_job_whose_claim_is_lost_is_not_replaced(shop: Replacing, connection: psycopg.Connection[Any]) -> None:
@@ -203,7 +203,7 @@ def test_a_job_whose_claim_is_lost_is_not_replaced(shop: Replacing, connection: 
         return result
 
     shop.run()
-    assert handle.result(timeout=5) == 4
+    assert handle.result(timeout=30) == 4
     assert shop.ran == ["replaced 0", "replaced 0", "number 4"]
     assert len(shop.app.workflow(handle.id).jobs()) == 1
 
@@ -245,4 +245,4 @@ def test_a_job_replaces_itself_only_by_its_result(shop: Replacing) -> None:
     handle = completes.enqueue()
     shop.run()
     with pytest.raises(JobFailed, match="needs a result"):
-        handle.result(timeout=5)
+        handle.result(timeout=30)

@@ -54,7 +54,7 @@ def test_a_signal_while_the_step_waits(shop: Shop) -> None:
     assert handle.signal("approved", by="ann")
     assert not handle.signal("approved", by="bob")
     shop.run()
-    assert handle.result(timeout=5) == "approved by ann"
+    assert handle.result(timeout=30) == "approved by ann"
     assert not handle.signal("approved", by="bob")
 
 
@@ -64,7 +64,7 @@ def test_a_signal_before_the_step_begins_to_wait(shop: Shop) -> None:
     assert not handle.signal("approved", by="bob")
     assert handle.steps["approval"].status() == Status.PENDING
     shop.run()
-    assert handle.result(timeout=5) == "approved by ann"
+    assert handle.result(timeout=30) == "approved by ann"
 
 
 def test_a_signal_that_does_not_come(shop: Shop, connection: psycopg.Connection[Any]) -> None:
@@ -79,7 +79,7 @@ def test_a_signal_that_does_not_come(shop: Shop, connection: psycopg.Connection[
     assert step.status() == Status.FAILED
     assert "the signal approved did not come before" in str(step.job().last_error)
     with pytest.raises(JobFailed, match="did not come"):
-        handle.result(timeout=5)
+        handle.result(timeout=30)
     assert handle.steps["publish"].status() == Status.CANCELLED
 
 
@@ -123,7 +123,7 @@ def test_signals_from_sql(shop: Shop, connection: psycopg.Connection[Any]) -> No
     assert connection.execute(send, [step.id, "approved", '{"by": "ann"}']).fetchone() == ("taken",)
     assert connection.execute(send, [step.id, "approved", '{"by": "bob"}']).fetchone() == ("too late",)
     shop.run()
-    assert handle.result(timeout=5) == "approved by ann"
+    assert handle.result(timeout=30) == "approved by ann"
 
 
 def test_a_workflow_that_was_cancelled_takes_no_signal(shop: Shop) -> None:
@@ -145,7 +145,7 @@ def test_a_step_that_is_retried_has_its_time_again(shop: Shop, connection: psyco
     assert row.fetchone() == (True,)
     assert handle.signal("approved", by="ann")
     shop.run()
-    assert handle.result(timeout=5) == "approved by ann"
+    assert handle.result(timeout=30) == "approved by ann"
 
 
 def test_what_is_refused(shop: Shop) -> None:

@@ -30,7 +30,7 @@ def test_one_job_for_each_element(shop: Shop) -> None:
     flow.returns(flow.add(shop.total.call(doubled.output)))
     handle = flow.enqueue()
     shop.run()
-    assert handle.result(timeout=5) == 12
+    assert handle.result(timeout=30) == 12
     assert shop.ran == ["double 3", "double 1", "double 2", "total [6, 2, 4]"]
     mapped = shop.app.workflow(handle.steps["doubled"].id)
     assert [(job.job_type, job.status) for job in mapped.jobs()] == [("double", "completed")] * 3
@@ -43,7 +43,7 @@ def test_no_element(shop: Shop) -> None:
     flow.returns(flow.add(shop.total.call(flow.map(shop.double.call(), over=found).output)))
     handle = flow.enqueue()
     shop.run()
-    assert handle.result(timeout=5) == 0
+    assert handle.result(timeout=30) == 0
 
 
 def test_more_elements_than_are_added_at_once(shop: Shop) -> None:
@@ -52,7 +52,7 @@ def test_more_elements_than_are_added_at_once(shop: Shop) -> None:
     flow.returns(flow.add(shop.total.call(flow.map(shop.double.call(), over=found).output)))
     handle = flow.enqueue()
     shop.run()
-    assert handle.result(timeout=5) == 2344 * 2345
+    assert handle.result(timeout=30) == 2344 * 2345
 
 
 def test_a_result_that_is_no_list(app: Treadle, shop: Shop) -> None:
@@ -66,7 +66,7 @@ def test_a_result_that_is_no_list(app: Treadle, shop: Shop) -> None:
     handle = flow.enqueue()
     shop.run()
     with pytest.raises(JobFailed, match=r'map needs a list, but got {"no": "list"}'):
-        handle.result(timeout=5)
+        handle.result(timeout=30)
     assert shop.ran == []
 
 
@@ -77,7 +77,7 @@ def test_an_element_that_fails(shop: Shop) -> None:
     handle = flow.enqueue()
     shop.run()
     with pytest.raises(JobFailed, match="broken"):
-        handle.result(timeout=5)
+        handle.result(timeout=30)
     shop.broken = False
     assert handle.retry() == 1  # the workflow that is the fan-out
     shop.run()
@@ -118,7 +118,7 @@ def test_a_map_ignores_how_many_may_wait(app: Treadle, shop: Shop) -> None:
     flow.returns(flow.map(take.call(), over=found))
     handle = flow.enqueue()
     shop.run()
-    assert handle.result(timeout=5) == list(range(20))
+    assert handle.result(timeout=30) == list(range(20))
 
 
 def test_a_map_whose_jobs_cannot_be_added_fails(app: Treadle, shop: Shop, connection: psycopg.Connection[Any]) -> None:
@@ -133,7 +133,7 @@ def test_a_map_whose_jobs_cannot_be_added_fails(app: Treadle, shop: Shop, connec
     shop.run()
     assert handle.steps["texts"].status() == Status.COMPLETED
     with pytest.raises(JobFailed, match="its jobs could not be added: value too long"):
-        handle.result(timeout=5)
+        handle.result(timeout=30)
 
 
 def test_a_map_that_has_not_begun_is_retried_with_its_workflow(shop: Shop) -> None:
@@ -144,4 +144,4 @@ def test_a_map_that_has_not_begun_is_retried_with_its_workflow(shop: Shop) -> No
     handle.cancel()
     assert handle.retry() == 2
     shop.run()
-    assert handle.result(timeout=5) == [2, 4]
+    assert handle.result(timeout=30) == [2, 4]

@@ -40,7 +40,7 @@ def test_a_workflow_is_a_step_of_another(shop: Shop) -> None:
     flow.returns(flow.add(shop.double.call(nested.output), name="last"))
     handle = flow.enqueue()
     shop.run()
-    assert handle.result(timeout=5) == 8
+    assert handle.result(timeout=30) == 8
     assert shop.ran == ["number 1", "number 2", "double 2", "double 4"]
     assert [job.name for job in handle.jobs()] == ["nested", "first", "last"]
     assert len(shop.app.workflow(handle.steps["nested"].id).jobs()) == 2
@@ -53,7 +53,7 @@ def test_shapes_are_steps(shop: Shop) -> None:
     flow.returns(flow.add(shop.total.call(numbers.output)))
     handle = flow.enqueue()
     shop.run()
-    assert handle.result(timeout=5) == 5
+    assert handle.result(timeout=30) == 5
 
 
 def test_a_nested_workflow_that_fails(shop: Shop) -> None:
@@ -68,7 +68,7 @@ def test_a_nested_workflow_that_fails(shop: Shop) -> None:
     shop.run()
     assert shop.ran == ["number 1", "mended"]
     with pytest.raises(JobFailed, match="broken"):
-        handle.result(timeout=5)
+        handle.result(timeout=30)
     shop.broken = False
     assert handle.retry() == 1
     shop.run()

@@ -28,7 +28,7 @@ def test_nested_shapes_keep_their_shape(shop: Shop) -> None:
     for shape, result in expected:
         handle = shape.enqueue()
         shop.run()
-        assert handle.result(timeout=5) == result, result
+        assert handle.result(timeout=30) == result, result
         assert handle.status() == Status.COMPLETED
 
 
@@ -40,7 +40,7 @@ def test_the_results_of_a_nested_group_are_one_argument(shop: Shop) -> None:
     inner = group(shop.number.call(1), shop.number.call(2))
     handle = group(inner, chain(shop.number.call(3), group(shop.double.call()))).then(deepest.call()).enqueue()
     shop.run()
-    assert handle.result(timeout=5) == [[1, 2], [6]]
+    assert handle.result(timeout=30) == [[1, 2], [6]]
 
 
 def test_an_empty_group_is_an_empty_list(shop: Shop) -> None:
@@ -55,7 +55,7 @@ def test_an_empty_group_is_an_empty_list(shop: Shop) -> None:
     for shape, result in shapes:
         handle = shape.enqueue()
         shop.run()
-        assert handle.result(timeout=5) == result
+        assert handle.result(timeout=30) == result
     assert shop.ran.index("number 1") < shop.ran.index("total []", 1)
     with pytest.raises(InvalidArgument, match="no call"):
         group().enqueue()
@@ -68,7 +68,7 @@ def test_an_empty_group_waits_for_what_is_before_it(shop: Shop) -> None:
     shop.broken = False
     handle.retry()
     shop.run()
-    assert handle.result(timeout=5) == 0
+    assert handle.result(timeout=30) == 0
 
 
 def test_jobs_that_are_added_to_a_group_are_in_its_result(shop: Shop) -> None:
@@ -94,7 +94,7 @@ def test_jobs_that_are_added_to_a_group_are_in_its_result(shop: Shop) -> None:
     ]:
         handle: Any = shape.enqueue()
         shop.run()
-        assert handle.result(timeout=5) == result
+        assert handle.result(timeout=30) == result
         assert handle.counts().left == 0
 
 
@@ -111,7 +111,7 @@ def test_jobs_that_are_added_elsewhere_are_in_no_result(shop: Shop) -> None:
     flow.returns(flow.add(total.call([first.output, second.output])))
     handle = flow.enqueue()
     shop.run()
-    assert handle.result(timeout=5) == 3
+    assert handle.result(timeout=30) == 3
     assert handle.counts().completed == 4
 
 
@@ -136,8 +136,8 @@ def test_the_result_of_a_shape_has_the_types_of_its_functions(app: Treadle, shop
     wrong = group(pay.call(4)).enqueue()
     nobody.using(workflow=wrong.jobs()[0].id).enqueue()
     shop.run()
-    assert paid.result(timeout=5) == Receipt(7)
-    assert mixed.result(timeout=5) == [Receipt(1), "nobody", [Receipt(2)]]
-    assert one.result(timeout=5) == Receipt(3)
+    assert paid.result(timeout=30) == Receipt(7)
+    assert mixed.result(timeout=30) == [Receipt(1), "nobody", [Receipt(2)]]
+    assert one.result(timeout=30) == Receipt(3)
     with pytest.raises(UndecodableJob, match="is not what"):
-        wrong.result(timeout=5)
+        wrong.result(timeout=30)

@@ -83,7 +83,7 @@ def test_a_chain_hands_on_results(shop: Shop) -> None:
     assert handle.why().name == "waiting_for_jobs"
     assert handle.why().also == ()  # no worker runs a workflow, so it does not matter which are alive
     shop.run()
-    assert handle.result(timeout=5) == 12
+    assert handle.result(timeout=30) == 12
     assert shop.ran == ["number 3", "double 3", "double 6"]
     assert handle.status() == Status.COMPLETED
     assert [each.status for each in handle.jobs()] == ["completed"] * 3
@@ -92,7 +92,7 @@ def test_a_chain_hands_on_results(shop: Shop) -> None:
 def test_a_chain_of_jobs_without_arguments(shop: Shop) -> None:
     handle = chain(shop.number.call(1), shop.nothing.call(), shop.note.call(text="given")).enqueue("three")
     shop.run()
-    assert handle.result(timeout=5) is None
+    assert handle.result(timeout=30) is None
     assert shop.ran == ["number 1", "nothing", "given"]
     assert handle.job().data["name"] == "three"
 
@@ -100,7 +100,7 @@ def test_a_chain_of_jobs_without_arguments(shop: Shop) -> None:
 def test_a_group_returns_a_list(shop: Shop) -> None:
     handle = group(*(shop.number.call(n) for n in range(4))).enqueue()
     shop.run()
-    assert handle.result(timeout=5) == [0, 1, 2, 3]
+    assert handle.result(timeout=30) == [0, 1, 2, 3]
 
 
 def test_a_group_with_a_callback(shop: Shop) -> None:
@@ -110,7 +110,7 @@ def test_a_group_with_a_callback(shop: Shop) -> None:
         .enqueue()
     )
     shop.run()
-    assert handle.result(timeout=5) == 15
+    assert handle.result(timeout=30) == 15
     assert shop.ran[-1] == "total [1, 4]"
 
 
@@ -119,7 +119,7 @@ def test_shapes_in_a_chain(shop: Shop) -> None:
         shop.number.call(1), group(shop.double.call(), shop.double.call()), shop.total.call(), shop.double.call()
     ).enqueue()
     shop.run()
-    assert handle.result(timeout=5) == 8
+    assert handle.result(timeout=30) == 8
 
 
 def test_a_workflow_of_any_shape(shop: Shop) -> None:
@@ -132,8 +132,8 @@ def test_a_workflow_of_any_shape(shop: Shop) -> None:
     flow.returns(both)
     handle = flow.enqueue()
     shop.run()
-    assert handle.result(timeout=5) == 3
-    assert handle.steps["both"].result(timeout=5) == 3
+    assert handle.result(timeout=30) == 3
+    assert handle.steps["both"].result(timeout=30) == 3
     assert shop.ran[-1] == "at last"
     assert {each.name for each in handle.jobs()} == {"one", "both", "three", None}
 
@@ -144,20 +144,20 @@ def test_a_workflow_can_be_enqueued_again(shop: Shop) -> None:
     flow.returns(flow.add(shop.double.call(one.output), after=one))
     handles = [flow.enqueue(), flow.enqueue()]
     shop.run()
-    assert [handle.result(timeout=5) for handle in handles] == [2, 2]
+    assert [handle.result(timeout=30) for handle in handles] == [2, 2]
 
 
 def test_a_failure_stops_the_rest_and_a_retry_makes_it_go_on(shop: Shop) -> None:
     handle = chain(shop.number.call(1), shop.fail_once.call(), shop.double.call()).enqueue()
     shop.run()
     with pytest.raises(JobFailed, match=r"\(fail_once\) failed: ValueError: broken"):
-        handle.result(timeout=5)
+        handle.result(timeout=30)
     assert [each.status for each in handle.jobs()] == ["completed", "failed", "cancelled"]
     shop.broken = False
     assert handle.retry() == 1
     assert handle.status() == Status.PENDING
     shop.run()
-    assert handle.result(timeout=5) == 2
+    assert handle.result(timeout=30) == 2
 
 
 def test_a_step_that_may_fail(shop: Shop) -> None:
@@ -176,10 +176,10 @@ def test_a_workflow_is_cancelled_as_a_whole(shop: Shop) -> None:
     handle.cancel("not needed")
     assert [each.status for each in handle.jobs()] == ["cancelled"] * 3
     with pytest.raises(JobCancelled, match="not needed"):
-        handle.result(timeout=5)
+        handle.result(timeout=30)
     assert handle.retry() == 3
     shop.run()
-    assert handle.result(timeout=5) == [2, 2]
+    assert handle.result(timeout=30) == [2, 2]
 
 
 def test_operators_cancel_and_retry_a_workflow_like_a_job(shop: Shop, connection: psycopg.Connection[Any]) -> None:
@@ -188,7 +188,7 @@ def test_operators_cancel_and_retry_a_workflow_like_a_job(shop: Shop, connection
     assert [each.status for each in handle.jobs()] == ["cancelled"] * 2
     connection.execute("select operate('retry', %s)", [[handle.id]])
     shop.run()
-    assert handle.result(timeout=5) == 2
+    assert handle.result(timeout=30) == 2
 
 
 def test_a_job_after_a_workflow(shop: Shop) -> None:
@@ -207,7 +207,7 @@ def test_a_workflow_in_the_transaction_of_the_caller(shop: Shop, url: str) -> No
     with psycopg.connect(url) as connection:
         handle = chain(shop.number.call(1), shop.double.call()).enqueue(connection=connection)
     shop.run()
-    assert handle.result(timeout=5) == 2
+    assert handle.result(timeout=30) == 2
 
 
 def test_async(shop: Shop) -> None:
@@ -236,7 +236,7 @@ def test_steps_take_and_return_stored_values(shop: Shop, connection: psycopg.Con
     stored = app.store(b"content", name="a.txt")
     handle = chain(copy.call(stored), copy.call()).enqueue()
     shop.run()
-    assert handle.result(timeout=5).name == "a.txt"
+    assert handle.result(timeout=30).name == "a.txt"
     uses = connection.execute("select job_id from stored_uses").fetchall()
     assert {job_id for (job_id,) in uses} == {handle.id, *(each.id for each in handle.jobs())}
     missing = replace(stored, id=uuid4())
