@@ -101,4 +101,11 @@ MUTANTS = [
         "            for update of same\n",
         test("queue/schedules", "test_what_is_just_being_enqueued_is_renewed_later"),
     ),
+    Mutant(
+        "a function whose schedule is refused is not registered",
+        "src/treadle/jobs/group.py",
+        "            self._check_schedule(schedule)  # first, so that a function that is refused is not registered\n",
+        "",
+        test("worker/scheduler", "test_the_arguments_of_a_schedule_are_checked_where_it_is_declared"),
+    ),
 ]

@@ -426,4 +426,18 @@ MUTANTS = [
         "pass",
         test("worker/start", "test_a_command_collects_garbage_after_its_imports"),
     ),
+    Mutant(
+        "a draining worker inside a program runs what is left",
+        f"{WORKER}/worker.py",
+        "            if self.settings.drain and error is None:\n                await self.drained()\n",
+        "            pass\n",
+        test("worker/draining", "test_a_draining_worker_inside_a_program_runs_what_is_left"),
+    ),
+    Mutant(
+        "waiting for a result does not block an event loop",
+        "src/treadle/jobs/handle.py",
+        '                refuse_to_wait("await handle.aresult(…)")\n',
+        "",
+        test("jobs/handle", "test_what_waits_is_refused_on_an_event_loop"),
+    ),
 ]

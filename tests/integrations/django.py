@@ -69,8 +69,8 @@ def use(environment: Environment, project: Path, settings: dict[str, str]) -> No
         assert failed.status_code == 500
         wait_until(lambda: not connection.execute("select from treadle.jobs where status <> 'completed'").fetchall())
         jobs = connection.execute("select id::text, job_type, result from treadle.jobs order by job_type").fetchall()
-        assert [each[:2] for each in jobs] == [(task, "django_task"), (job, "pay")]
-        assert jobs[0][2] == 3, jobs
+        assert [each[:2] for each in jobs] == [(job, "pay"), (task, "shop.tasks.add")]
+        assert jobs[1][2] == 3, jobs
         assert connection.execute("select text, paid from shop_order").fetchall() == [("a book", True)]
         process.terminate()
         assert process.wait(SECONDS) == 0

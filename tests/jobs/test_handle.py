@@ -156,7 +156,7 @@ def test_what_waits_is_refused_on_an_event_loop(app: Treadle) -> None:
 
     async def waits() -> None:
         for call, twin in (
-            (handle.result, r"await handle\.aresult\(…\)"),
+            (lambda: handle.result(0.1), r"await handle\.aresult\(…\)"),
             (handle.watch, r"await handle\.awatch\(\)"),
             (lambda: list(handle.events()), "async for, or follow=False"),
             (lambda: list(app.events()), "async for, or follow=False"),

@@ -46,6 +46,10 @@ def schedules_add(**options: Any) -> None:
     made.schedules.add("nightly", Cron("@daily"), add(made), **options)
 
 
+def schedules_change(**options: Any) -> None:
+    app().schedules.change("nightly", Cron("@daily"), **options)
+
+
 def treadle(**options: Any) -> None:
     Treadle(NOWHERE, **options)
 
@@ -109,6 +113,7 @@ def add(made: Treadle) -> Any:
         (using, "unique_for", '; use unique=Once(per="1h")'),
         (enqueue, "queueing_lock", '; use unique=Once(key="user:7", while_pending=True)'),
         (schedule, "timezone", '; use schedule=Cron("0 9 * * mon", timezone="Europe/Oslo")'),
+        (schedules_change, "timezone", '; use schedule=Cron("0 9 * * mon", timezone="Europe/Oslo")'),
         (schedules_add, "overlap", '; use schedule=Every("90s", overlap="skip")'),
         (treadle, "pool_size", "; use connections=Connections(pool_size=10)"),
         (treadle, "fair_types", "; use fairness=Fairness(by_type=True)"),

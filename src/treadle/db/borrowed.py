@@ -68,6 +68,8 @@ class DjangoConnection(Transport):
     `django.db.connection` is a different connection in each thread, so it is looked up for each call.
     """
 
+    has_thread = True
+
     def __init__(self, connection: Any, schema: str) -> None:
         vendor = getattr(connection, "vendor", type(connection).__name__)
         if vendor != "postgresql":
@@ -89,11 +91,14 @@ class DjangoConnection(Transport):
             return _run_together(execute, queries, self.schema, driver.autocommit and _is_idle(driver))
 
     async def arun_together(self, queries: Sequence[Query[Result]]) -> list[Result]:
-        """On the thread on which Django runs the queries of its async ORM."""
+        results: list[Result] = await self.on_its_thread(self.run_together, queries)
+        return results
+
+    async def on_its_thread(self, function: Callable[..., Any], *args: Any) -> Any:
+        """The one on which Django runs the queries of its async ORM."""
         from asgiref.sync import sync_to_async  # a part of Django
 
-        results: list[Result] = await sync_to_async(self.run_together)(queries)
-        return results
+        return await sync_to_async(function)(*args)
 
 
 class SqlalchemyConnection(Transport):

@@ -1,6 +1,7 @@
 """How a Database reaches PostgreSQL: over our pools (pooled.py), over a connection or pool of psycopg that the caller
 has given (given.py), or over a connection of another library (borrowed.py)."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
@@ -38,6 +39,8 @@ class Transport:
     embedded = False
     is_async = False
     """Whether nothing sync can use it."""
+    has_thread = False
+    """Whether it is another connection on each thread."""
     schema: str
 
     def run_together(self, queries: Sequence[Query[Result]]) -> list[Result]:
@@ -52,6 +55,10 @@ class Transport:
 
     async def aread_together(self, queries: Sequence[Query[Result]], seconds: float) -> list[Result]:
         return await self.arun_together(queries)
+
+    async def on_its_thread(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Call a sync function that uses it."""
+        return await asyncio.to_thread(function, *args)
 
     def taken(self) -> AbstractContextManager[Connection[Any]]:
         """A connection of psycopg, for as long as the block runs."""

@@ -14,7 +14,7 @@ from treadle.why.reason import Reason
 from treadle.words.duration import Duration
 from treadle.words.errors import InvalidArgument, InvalidJob
 from treadle.words.naming import text_within
-from treadle.words.options import Options
+from treadle.words.options import Options, known_options
 from treadle.words.retries import Retries
 from treadle.words.schedule import Declaration, ScheduleRow
 from treadle.words.stored import Noted
@@ -99,11 +99,13 @@ class Schedules:
         added = DeclaredSchedule(name, schedule, function, arguments, options)
         await self._database.arun(_added(declaration_of(added), actor, reason))
 
+    @known_options("schedules.change()")
     def change(self, name: str, schedule: Times, *, actor: str | None = None, reason: str | None = None) -> None:
         """Change the times of a schedule that was added at run time, such as to `Cron("0 4 * * *")`. It keeps what is
         not given, such as its time zone."""
         self._database.run(_changed(name, schedule, actor, reason))
 
+    @known_options("schedules.change()")
     async def achange(self, name: str, schedule: Times, *, actor: str | None = None, reason: str | None = None) -> None:
         await self._database.arun(_changed(name, schedule, actor, reason))
 

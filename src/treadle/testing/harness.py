@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from treadle.app.treadle import Treadle
@@ -19,10 +20,10 @@ from treadle.testing.databases import Emptied, prepare
 from treadle.testing.drained import Drained, DrainLimit
 from treadle.testing.draining import Drain
 from treadle.testing.matching import Wanted, difference
-from treadle.testing.redirection import Redirection, calling_thread
+from treadle.testing.redirection import Redirection
 from treadle.words.duration import Duration
 from treadle.words.errors import InvalidArgument, SchemaError
-from treadle.words.event_loop import on_event_loop
+from treadle.words.event_loop import calling_thread, on_event_loop
 from treadle.words.job import JobRow
 
 # Attempts that one drain runs at most.
@@ -76,7 +77,11 @@ class Harness:
         raise_errors: bool = True,
         limit: int = LIMIT,
     ) -> Drained:
-        return await self._drain(calling_thread.get(), until, follow, raise_errors, limit)
+        caller = calling_thread.get()
+        if caller is None and self._redirection.has_thread:
+            drain = partial(self.drain, until=until, follow=follow, raise_errors=raise_errors, limit=limit)
+            return await self._redirection.acall(drain)
+        return await self._drain(caller, until, follow, raise_errors, limit)
 
     @contextmanager
     def inline(self) -> Iterator[None]:
@@ -175,7 +180,11 @@ class Harness:
         self._loop.run(lambda caller: self._new_drain(caller, True, LIMIT).declare())
 
     async def adeclare(self) -> None:
-        await self._new_drain(calling_thread.get(), True, LIMIT).declare()
+        caller = calling_thread.get()
+        if caller is None and self._redirection.has_thread:
+            await self._redirection.acall(self.declare)
+        else:
+            await self._new_drain(caller, True, LIMIT).declare()
 
     async def _drain(
         self,

@@ -10,21 +10,17 @@ Only `async with job.atransaction()` needs an async connection, and opens a pool
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from contextvars import ContextVar
 from typing import Any
 
 from treadle.app.treadle import Treadle
 from treadle.db.database import Database, Source
 from treadle.db.query import Query, Result, TestSchema
 from treadle.db.transport import Transport
-from treadle.testing.calling_thread import CallingThread
+from treadle.words.event_loop import calling_thread
 
 # What runs after each write of the application, for inline mode.
 After = Callable[[], None]
 AsyncAfter = Callable[[], Awaitable[None]]
-
-calling_thread: ContextVar[CallingThread | None] = ContextVar("treadle_calling_thread", default=None)
-"""In a sync drain: the thread on which everything sync runs."""
 
 
 class Followers:
@@ -54,7 +50,10 @@ class Followed(Transport):
         return results
 
     async def arun_together(self, queries: Sequence[Query[Result]]) -> list[Result]:
-        results = await self.origin.arun_together(queries)
+        if calling_thread.get() is not None and not self.origin.is_async:
+            results: list[Result] = await _on_sync_thread(self.origin, self.origin.run_together, queries)
+        else:
+            results = await self.origin.arun_together(queries)
         await self.followers.awrote(queries)
         return results
 
@@ -67,12 +66,12 @@ class Followed(Transport):
 
 class OnSyncConnections(Followed):
     async def arun_together(self, queries: Sequence[Query[Result]]) -> list[Result]:
-        results: list[Result] = await _on_sync_thread(self.origin.run_together, queries)
+        results: list[Result] = await _on_sync_thread(self.origin, self.origin.run_together, queries)
         await self.followers.awrote(queries)
         return results
 
     async def aread_together(self, queries: Sequence[Query[Result]], seconds: float) -> list[Result]:
-        results: list[Result] = await _on_sync_thread(self.origin.read_together, queries, seconds)
+        results: list[Result] = await _on_sync_thread(self.origin, self.origin.read_together, queries, seconds)
         return results
 
 
@@ -116,16 +115,26 @@ class Redirection:
         if self.is_async:
             (result,) = await self._origin.arun_together((query,))
             return result
-        found: Result = await _on_sync_thread(self.run, query)
+        found: Result = await _on_sync_thread(self._origin, self.run, query)
         return found
+
+    async def acall(self, function: Callable[[], Result]) -> Result:
+        """Call a sync function on the thread that has the connection of the test."""
+        found: Result = await self._origin.on_its_thread(function)
+        return found
+
+    @property
+    def has_thread(self) -> bool:
+        """Whether the test's connection is another one on each thread, as Django's is."""
+        return self._origin.has_thread
 
     def _use(self, schema: str, origin: Transport) -> None:
         self._app.watch.close()
         self._database.schema, self._database.origin, self._database.transport = schema, origin, origin
 
 
-async def _on_sync_thread(function: Callable[..., Any], *args: Any) -> Any:
+async def _on_sync_thread(origin: Transport, function: Callable[..., Any], *args: Any) -> Any:
     caller = calling_thread.get()
     if caller is None:
-        return await asyncio.to_thread(function, *args)
+        return await origin.on_its_thread(function, *args)
     return await asyncio.get_running_loop().run_in_executor(caller, lambda: function(*args))

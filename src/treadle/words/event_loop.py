@@ -1,8 +1,13 @@
 """Whether this code runs on an event loop, which must not be blocked."""
 
 import asyncio
+from contextvars import ContextVar
+from typing import Any
 
 from treadle.words.errors import InvalidArgument
+
+calling_thread: ContextVar[Any] = ContextVar("treadle_calling_thread", default=None)
+"""In a drain of treadle.testing: the executor of the thread on which everything sync runs."""
 
 
 def on_event_loop() -> bool:

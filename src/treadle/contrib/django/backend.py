@@ -3,6 +3,8 @@
 A task is a job of the application: workers, `manage.py treadle` and the dashboard have it like all others.
 """
 
+import hashlib
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 from inspect import iscoroutinefunction
@@ -24,6 +26,10 @@ from treadle.contrib.django.task_results import plain, priority_of, result_of, t
 from treadle.jobs.schedules import AnyFunction
 from treadle.words.errors import JobNotFound, TreadleError
 
+LONGEST_TYPE = 50
+# By job type. Django makes a backend for each thread.
+_declared: dict[str, AnyFunction] = {}
+
 
 class TreadleBackend(BaseTaskBackend):  # type: ignore[misc]
     """OPTIONS are those of `@job`, for all tasks of this backend: `{"retry": Retries(0), "timeout": "5m"}`."""
@@ -35,11 +41,17 @@ class TreadleBackend(BaseTaskBackend):  # type: ignore[misc]
 
     def __init__(self, alias: str, params: dict[str, Any]) -> None:
         super().__init__(alias, params)
-        suffix = "" if alias == "default" else f".{alias}"
-        self._functions: dict[bool, AnyFunction] = {
-            False: self._function(f"django_task{suffix}", run_task),
-            True: self._function(f"django_async_task{suffix}", arun_task),
+        self._suffix = "" if alias == "default" else f".{alias}"
+        self._others: dict[bool, AnyFunction] = {
+            False: self._function(f"django_task{self._suffix}", run_task),
+            True: self._function(f"django_async_task{self._suffix}", arun_task),
         }
+        """For tasks that workers may not have imported."""
+
+    def declare(self, tasks: Iterable[Task]) -> None:
+        """Give each of these tasks, which all processes import at their start, a job type of its own."""
+        for task in tasks:
+            _declared[self._type_of(task)] = self._function(self._type_of(task), _handler_of(task))
 
     def enqueue(self, task: Task, args: Any, kwargs: Any) -> TaskResult:
         self.validate_task(task)
@@ -51,7 +63,7 @@ class TreadleBackend(BaseTaskBackend):  # type: ignore[misc]
         if run_after is not None:
             data["run_after"] = run_after.isoformat()
             run_after = run_after if timezone.is_aware(run_after) else timezone.make_aware(run_after)
-        function = self._functions[iscoroutinefunction(task.func)]
+        function = _declared.get(self._type_of(task)) or self._others[iscoroutinefunction(task.func)]
         enqueuer = function.using(priority=priority_of(task), queue=task.queue_name)
         handle = (enqueuer if run_after is None else enqueuer.using(run_at=run_after)).enqueue(**data)
         result = self._new_result(task, str(handle.id), args, kwargs, TaskResultStatus.READY, now)
@@ -63,9 +75,10 @@ class TreadleBackend(BaseTaskBackend):  # type: ignore[misc]
             row = app.queue.get(UUID(str(result_id)))
         except (ValueError, JobNotFound):
             raise TaskResultDoesNotExist(result_id) from None
-        if row.job_type not in {each.name for each in self._functions.values()}:
-            raise TaskResultDoesNotExist(result_id)
         data: Any = row.data
+        known = {*_declared, *(each.name for each in self._others.values())}
+        if row.job_type not in known or data["backend"] != self.alias:
+            raise TaskResultDoesNotExist(result_id)
         task = task_of(data["task"], self.alias, self.queues, row.priority, row.queue, data.get("run_after"))
         errors = app.handle(row.id).errors() if row.attempts else []
         return result_of(task, self.alias, row, errors)
@@ -92,6 +105,13 @@ class TreadleBackend(BaseTaskBackend):  # type: ignore[misc]
         if apps.is_installed("treadle.contrib.django"):
             return []
         return [Error("INSTALLED_APPS has no 'treadle.contrib.django', which TreadleBackend needs.", id="treadle.E005")]
+
+    def _type_of(self, task: Task) -> str:
+        path = f"{task.module_path}{self._suffix}"
+        if len(path) <= LONGEST_TYPE:
+            return path
+        digest = hashlib.sha256(path.encode()).hexdigest()[:8]
+        return f"{task.name[: LONGEST_TYPE - 9]}.{digest}"
 
     def _function(self, name: str, handler: Any) -> AnyFunction:
         if name in app.job_types:  # Django makes a backend for each thread
@@ -121,3 +141,7 @@ class TreadleBackend(BaseTaskBackend):  # type: ignore[misc]
             errors=[],
             worker_ids=[],
         )
+
+
+def _handler_of(task: Task) -> Any:
+    return arun_task if iscoroutinefunction(task.func) else run_task

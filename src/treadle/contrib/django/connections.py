@@ -5,13 +5,14 @@ Without this, a connection that breaks stays broken for all later jobs of its th
 ever."""
 
 from collections.abc import Iterator
+from concurrent.futures import Executor
 from typing import Any
 
-from asgiref.sync import SyncToAsync, ThreadSensitiveContext
+from asgiref.sync import AsyncToSync, SyncToAsync, ThreadSensitiveContext
 from django.db import connections
 
 from treadle.attempt.job import Job
-from treadle.words.event_loop import on_event_loop
+from treadle.words.event_loop import calling_thread, on_event_loop
 
 
 def manage_connections(job: Job) -> Iterator[None]:
@@ -51,6 +52,10 @@ def _with_a_thread() -> Iterator[None]:
     """Django's async ORM runs on a thread. With a context of its own, each job gets its own one, as each request does;
     else all jobs of the process would wait for each other's queries, and share a connection."""
     context = ThreadSensitiveContext()
+    caller = calling_thread.get()
+    if caller is not None:
+        yield from _with_the_thread_of_the_test(context, caller)
+        return
     token = SyncToAsync.thread_sensitive_context.set(context)
     try:
         yield
@@ -60,3 +65,17 @@ def _with_a_thread() -> Iterator[None]:
         if thread is not None:  # the handler has used the ORM
             thread.submit(connections.close_all)
             thread.shutdown(wait=False)
+
+
+def _with_the_thread_of_the_test(context: ThreadSensitiveContext, caller: Executor) -> Iterator[None]:
+    """In a drain of treadle.testing, the ORM of async handlers runs on the thread that has called drain(), and in its
+    transaction. An async test waits in that call, so what it has left for such calls would wait for ever."""
+    SyncToAsync.context_to_thread_executor[context] = caller
+    token = SyncToAsync.thread_sensitive_context.set(context)
+    waiting = getattr(AsyncToSync.executors, "current", None)
+    AsyncToSync.executors.current = None
+    try:
+        yield
+    finally:
+        AsyncToSync.executors.current = waiting
+        SyncToAsync.thread_sensitive_context.reset(token)

@@ -1,5 +1,4 @@
-"""The handlers of tasks. All sync tasks have one job type and all async ones another, so that a worker runs every task,
-whichever module it is in."""
+"""The handlers of tasks, one for all sync tasks and one for all async ones: the payload says which task it is."""
 
 from dataclasses import replace
 from typing import Any

@@ -44,6 +44,12 @@ def count() -> int:
 
 
 @job
+def save(order: int, job: Job) -> None:
+    job.save(order)
+    job.event("saved")
+
+
+@job
 def save_in_a_transaction(order: int, job: Job) -> None:
     """What a handler saves is kept although its transaction is rolled back; what it enqueues is not."""
     from django.db import transaction

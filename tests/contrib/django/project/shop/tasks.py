@@ -45,3 +45,7 @@ def fail_once(context: TaskContext) -> int:
 @task
 def return_a_function() -> object:
     return print
+
+
+@task
+def a_task_with_a_name_that_makes_its_path_longer_than_a_job_type() -> None: ...

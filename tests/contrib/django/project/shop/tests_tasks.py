@@ -6,22 +6,28 @@ from unittest import skipIf
 from uuid import uuid4
 
 import django
-from asgiref.sync import async_to_sync
+from asgiref.sync import async_to_sync, sync_to_async
 from django.db import connection, transaction
 from django.test import TestCase, TransactionTestCase, override_settings
 from django.utils import timezone
 
 from shop.jobs import pay
+from shop.models import Order
 from treadle.contrib.django import app
 from treadle.contrib.django.models import Job
+from treadle.testing import TreadleMixin, prepare
 
 old = django.VERSION < (6,)
 if not old:
-    from django.tasks import TaskResultStatus, default_task_backend, task_backends
+    from django.tasks import TaskResultStatus, default_task_backend, task, task_backends
     from django.tasks.exceptions import InvalidTask, TaskResultDoesNotExist, TaskResultMismatch
     from django.tasks.signals import task_enqueued, task_finished, task_started
 
     from shop import tasks
+
+    @task
+    def elsewhere(number):
+        return number
 
 
 def hear(test, *signals):
@@ -46,17 +52,27 @@ class Enqueueing(TestCase):
         self.assertEqual((result.status, result.args, result.kwargs), (TaskResultStatus.READY, [1], {"two": 3}))
         self.assertEqual((result.attempts, result.errors, result.is_finished), (0, [], False))
         job = Job.objects.get(id=result.id)
-        self.assertEqual((job.job_type, job.queue, job.priority), ("django_task", "default", 100))
+        self.assertEqual((job.job_type, job.queue, job.priority), ("shop.tasks.add", "default", 100))
         self.assertEqual([(each[1], each[3]) for each in heard], [(result, type(task_backends["default"]))])
         with self.assertRaises(ZeroDivisionError), transaction.atomic():
             tasks.add.enqueue(1)
             raise ZeroDivisionError
         self.assertEqual(Job.objects.count(), 1)
 
+    def test_each_task_that_every_process_imports_has_a_job_type(self):
+        name = "a_task_with_a_name_that_makes_its_path_longer_than_a_job_type"
+        found = [each for each in app.job_types if each.startswith(name[:30])]
+        (job_type,) = [each for each in found if not app.function(each).policy.process]
+        self.assertEqual((len(job_type), job_type[:42]), (50, f"{name[:41]}."))
+        self.assertEqual(Job.objects.get(id=getattr(tasks, name).enqueue().id).job_type, job_type)
+        result = elsewhere.enqueue(7)  # this module is imported by nobody else
+        self.assertEqual(Job.objects.get(id=result.id).job_type, "django_task")
+        self.assertEqual(elsewhere.get_result(result.id).args, [7])
+
     def test_options_of_the_task_and_of_using(self):
         later = timezone.now() + timedelta(days=1)
         job = Job.objects.get(id=tasks.count_orders.enqueue().id)
-        self.assertEqual((job.job_type, job.queue, job.priority), ("django_async_task", "mail", 150))
+        self.assertEqual((job.job_type, job.queue, job.priority), ("shop.tasks.count_orders", "mail", 150))
         result = tasks.add.using(priority=-100, queue_name="mail", run_after=later).enqueue(1)
         job = Job.objects.get(id=result.id)
         self.assertEqual((job.queue, job.priority, job.run_at), ("mail", 0, later))
@@ -133,7 +149,9 @@ class Running(TransactionTestCase):
     def test_results_of_tasks(self):
         heard = hear(self, task_started, task_finished)
         added, counted, context = tasks.add.enqueue(1), tasks.count_orders.enqueue(), tasks.context_of.enqueue("hello")
-        self.finish(added, counted, context)
+        other = elsewhere.enqueue(7)
+        self.finish(added, counted, context, other)
+        self.assertEqual(other.return_value, 7)
         self.assertEqual((added.return_value, counted.return_value), (3, {"orders": [0]}))
         self.assertEqual(context.return_value, [context.id, 1, "RUNNING", "hello", 1])
         for result in (added, counted, context):
@@ -180,10 +198,51 @@ class Running(TransactionTestCase):
         self.assertEqual([status for _, _, status, _ in heard], [TaskResultStatus.FAILED])
 
     def test_another_backend_has_job_types_of_its_own(self):
-        self.assertIn("django_task.apart", app.job_types)
-        self.assertTrue(app.function("django_task.apart").policy.process)
+        self.assertIn("shop.tasks.add.apart", app.job_types)
+        for name in ("shop.tasks.add.apart", "django_task.apart"):
+            self.assertTrue(app.function(name).policy.process)
         result = tasks.add.using(backend="apart").enqueue(1)
+        self.assertEqual(Job.objects.get(id=result.id).job_type, "shop.tasks.add.apart")
         self.assertEqual(result.backend, "apart")
         with self.assertRaises(TaskResultDoesNotExist):
             task_backends["default"].get_result(result.id)
         self.assertEqual(task_backends["apart"].get_result(result.id).task.backend, "apart")
+
+
+@skipIf(old, "django.tasks came with Django 6")
+class Drained(TreadleMixin, TestCase):
+    """By treadle.testing, in the transaction of the test."""
+
+    treadle_app = app
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        prepare(app.database.url)
+
+    def treadle_connection(self):
+        return connection
+
+    def enqueue(self):
+        return [tasks.add.enqueue(1), tasks.count_orders.enqueue(), tasks.context_of.enqueue("hello")]
+
+    def check(self, results):
+        Order.objects.create(text="a book")
+        for each in results:
+            each.refresh()
+        self.assertEqual([each.return_value for each in results[:2]], [3, {"orders": [0]}])
+
+    def test_in_a_sync_test(self):
+        results = self.enqueue()
+        self.assertEqual(self.treadle.drain().completed, 3)
+        self.check(results)
+
+    async def test_in_an_async_test(self):
+        results = [*await sync_to_async(self.enqueue)(), await tasks.count_orders.aenqueue()]
+        self.assertEqual((await self.treadle.adrain()).completed, 4)
+        await sync_to_async(self.check)(results)
+
+    async def test_with_a_sync_drain_in_an_async_test(self):
+        results = await sync_to_async(self.enqueue)()
+        self.assertEqual((await sync_to_async(self.treadle.drain)()).completed, 3)
+        await sync_to_async(self.check)(results)

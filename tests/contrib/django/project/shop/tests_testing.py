@@ -2,10 +2,11 @@
 
 from datetime import timedelta
 
+from asgiref.sync import sync_to_async
 from django.db import connection, transaction
 from django.test import TestCase
 
-from shop.jobs import apay, count, pay
+from shop.jobs import apay, count, pay, save
 from shop.models import Order
 from treadle.contrib.django import app
 from treadle.contrib.django.models import Job
@@ -56,6 +57,36 @@ class WithAHarness(TreadleMixin, TestCase):
         self.assertEqual(self.treadle.drain().completed, 0)
         self.treadle.travel("1d")
         self.assertEqual(self.treadle.drain().completed, 1)
+
+    async def test_an_async_test_drains_what_a_view_has_enqueued(self):
+        await self.async_client.get("/order/", {"text": "another"})
+        handle = await apay.aenqueue(order=self.order.id)
+        self.assertEqual((await self.treadle.adrain()).completed, 2)
+        self.assertEqual(await handle.aresult(), 3)
+        self.assertEqual(await Order.objects.filter(paid=True).acount(), 2)
+
+    async def test_a_sync_drain_in_an_async_test(self):
+        await apay.aenqueue(order=self.order.id)
+        await sync_to_async(pay.enqueue)(order=self.order.id)
+        self.assertEqual((await sync_to_async(self.treadle.drain)()).completed, 2)
+        await self.order.arefresh_from_db()
+        self.assertTrue(self.order.paid)
+
+    def test_async_handlers_see_the_transaction_of_the_test(self):
+        apay.enqueue(order=self.order.id)
+        self.assertEqual(self.treadle.drain().completed, 1)
+        self.assert_paid()
+
+    async def test_a_handler_that_saves_in_an_async_test(self):
+        handle = await save.aenqueue(order=self.order.id)
+        self.assertEqual((await self.treadle.adrain()).completed, 1)
+        self.assertEqual((await handle.ajob()).checkpoint, self.order.id)
+
+    async def test_inline_in_an_async_test(self):
+        with self.treadle.inline():
+            await apay.aenqueue(order=self.order.id)
+            await self.async_client.get("/order/", {"text": "another"})
+        self.assertEqual(await Order.objects.filter(paid=True).acount(), 2)
 
     async def test_an_async_handler_is_called_by_an_async_test(self):
         await apay(order=self.order.id)
