@@ -95,8 +95,9 @@ def _attempts(history: History, rows: dict[str, Row], crash_limit: int) -> Itera
             text = f"job {row.id}: lost with its worker {row.losses} times, but it started {starts[row.id]} times"
             yield Violation("blamed", text)
         is_blamed = row.crashes or row.losses or row.id in history.moving
-        if row.status == "failed" and starts[row.id] < row.attempts and not is_blamed:
-            text = f"job {row.id}: failed after {row.attempts} attempts, of which {starts[row.id]} started"
+        ended = row.status in ("completed", "failed") and not is_blamed
+        if ended and 0 < starts[row.id] < row.attempts <= row.max_attempts:
+            text = f"job {row.id}: {row.status} after {row.attempts} attempts, of which {starts[row.id]} started"
             yield Violation("blamed", text)
         if row.status == "completed" and row.result_lease != row.lease:
             text = f"job {row.id}: result of lease number {row.result_lease} accepted under {row.lease}"

@@ -23,7 +23,7 @@ from treadle.worker import children, tasks
 WISHES = "TREADLE_CHAOS_WISHES"
 CHILDREN = "children"
 """The file that says how many seconds a child process takes to start."""
-START_SECONDS, START_DELAY = 1.0, 0.2  # instead of a minute and 5 seconds, if child processes start slowly
+START_SECONDS, START_DELAY = 3.0, 0.2  # instead of a minute and 5 seconds, if child processes start slowly
 POLL_SECONDS = 0.05
 CHECK_SECONDS = 0.3  # for parts that hang, instead of half a minute
 

@@ -44,17 +44,28 @@ def plan(seed: int, seconds: float = 6.0) -> Plan:
     calm = chance.random() < 0.3
     times = sorted(chance.uniform(0, seconds) for _ in range(chance.randint(10, 80)))
     choices = [_enqueue(chance, n, at, calm) for n, at in enumerate(times)]
-    for draw in (_claim_by_hand, _claim_by_update):
-        choices += [draw(chance, chance.uniform(0, seconds)) for _ in range(chance.choice([0, 0, 3, 10]))]
+    by_hand = range(chance.choice([0, 0, 3, 10]))
+    choices += [_claim_by_hand(chance, chance.uniform(0, seconds)) for _ in by_hand]
+    if chance.random() < 0.4:  # of jobs that wait for others, most of them
+        waiting = [at + 0.05 for at, each in zip(times, choices, strict=False) if "after" in each.how["options"]]
+        choices += [_claim_by_update(chance, at + chance.uniform(0, 0.5)) for at in waiting]
     if chance.random() < 0.4:
-        how = {"type": chance.choice(["plain", "keyed"]), "amount": chance.choice([1, 2])}
-        choices.append(Choice(round(chance.uniform(0, seconds), 3), "limit", how=how))
+        choices = _limited(chance, choices, chance.uniform(0, seconds))
     if not calm:
         faults = chance.sample(FAULTS, chance.randint(1, 4))
         choices += [
             _fault(chance, chance.choice(faults), chance.uniform(0, seconds)) for _ in range(chance.randint(1, 12))
         ]
     return Plan(seed, tuple(sorted(choices, key=lambda each: each.at)), chance.uniform(20, 40) if calm else 1.0)
+
+
+def _limited(chance: random.Random, choices: list[Choice], at: float) -> list[Choice]:
+    """A limit that is set while jobs run, some of them for long."""
+    how = {"type": chance.choice(["plain", "keyed"]), "amount": chance.choice([1, 2])}
+    for each in choices:
+        if each.what == "enqueue" and each.how["type"] == how["type"] and each.at < at and chance.random() < 0.3:
+            each.how["work"]["seconds"] = round(chance.uniform(3, 6), 3)
+    return [*choices, Choice(round(at, 3), "limit", how=how)]
 
 
 def _enqueue(chance: random.Random, n: int, at: float, calm: bool) -> Choice:
@@ -71,16 +82,18 @@ def _enqueue(chance: random.Random, n: int, at: float, calm: bool) -> Choice:
     options: dict[str, Any] = {}
     if job_type == "keyed":
         options["key"] = chance.choice("xyz")
-    if n and chance.random() < 0.2:
-        others = chance.sample(range(n), min(n, chance.choice([1, 1, 2])))
+    is_open = chance.random() < 0.3
+    if n and chance.random() < (0.5 if is_open else 0.2):
+        # Of the last ones, which may not have ended.
+        others = chance.sample(range(max(0, n - 8), n), min(n, chance.choice([1, 1, 2])))
         options["after"] = [(other, chance.choice(WAYS)) for other in others]
     if chance.random() < 0.2:
         options["delay"] = round(chance.uniform(0, 3), 3)
     if chance.random() < 0.1:
         options["priority"] = chance.choice([50, 200])
     how: dict[str, Any] = {"type": job_type, "work": work, "options": options}
-    if chance.random() < 0.3:  # in a transaction that stays open for so long
-        how["commits"] = round(chance.choice([0.001, 0.06, 0.15, chance.uniform(0, 2)]), 3)
+    if is_open:  # in a transaction that stays open for so long
+        how["commits"] = round(chance.choice([0.001, 0.06, 0.15, chance.uniform(0, 4)]), 3)
         how["flushes"] = chance.choice([0.0, 0.0, 0.1, 0.4])
         how["rolls_back"] = chance.random() < 0.2
     return Choice(round(at, 3), "enqueue", how=how)

@@ -61,8 +61,8 @@ class Parts(Wishes):
 
 class SlowChildren(Wishes):
     name = "slow-children"
-    about = "child processes are killed, and the next ones take up to 4 s to start, which is too long"
-    every = (0.2, 1.0)
+    about = "child processes are killed, and the next ones take up to 8 s to start, which is too long"
+    every = (1.0, 3.0)
 
     def before_workers(self, scene: Scene) -> None:
         super().before_workers(scene)
@@ -72,7 +72,7 @@ class SlowChildren(Wishes):
         worker = scene.some_worker(rng)
         children = worker.children() if worker else []
         if children:
-            self._take(scene, rng.choice([0.0, 0.8, 2.0, 4.0]))
+            self._take(scene, rng.choice([0.0, 2.0, 5.0, 8.0]))
             scene.send([rng.choice(children)], signal.SIGKILL, "kill of a child, and a slow start")
 
     def end(self, scene: Scene) -> None:

@@ -194,3 +194,13 @@ def test_rows_committed_together_exist_together() -> None:
     finishing = entry("finishing", 3.5, id="a", lease=1)
     assert violation_kinds([*GOOD[:3], finishing, end("raised")], paid, effects=[("a", 1)]) == []
     assert violation_kinds([*GOOD[:3], end("raised")], paid, effects=[("a", 1)]) == ["lost"]
+
+
+def test_an_attempt_that_did_not_start_is_found_unless_its_worker_was_lost() -> None:
+    twice = DONE._replace(attempts=2)
+    assert violation_kinds(GOOD, twice) == ["blamed"]
+    assert violation_kinds(GOOD, twice._replace(crashes=1)) == []
+
+
+def test_settings_that_a_job_has_left_in_its_session_are_found() -> None:
+    assert violation_kinds([*GOOD, entry("leaked", 6, text="job b found what job a had set")], DONE) == ["session"]

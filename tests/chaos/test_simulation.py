@@ -45,9 +45,10 @@ def test_a_limit_that_is_set_while_jobs_run_counts_them(database: SimulatedDatab
     assert simulate(database, Plan(1, tuple(choices))).problems == []
 
 
-# Plans that fail if one of the defects is put back that docs/reliability.md lists.
+# Plans that fail if a defect is put back that docs/reliability.md lists. Each has a short test elsewhere, too.
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_a_job_that_ends_its_process_when_it_has_returned_is_not_started_for_ever(database: SimulatedDatabase) -> None:
     run = simulate(database, Plan(1, (Choice(0.0, "enqueue", how=enqueued(0, dies="returned")),)))
@@ -55,6 +56,7 @@ def test_a_job_that_ends_its_process_when_it_has_returned_is_not_started_for_eve
     assert sum("** start " in line for line in run.trace) == CRASH_LIMIT
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_a_log_filter_that_raises_stops_no_job(database: SimulatedDatabase) -> None:
     choices = [Choice(0.0, "break logging", n, {"seconds": 4.0}) for n in range(MACHINES)]
@@ -63,6 +65,7 @@ def test_a_log_filter_that_raises_stops_no_job(database: SimulatedDatabase) -> N
     assert simulate(database, Plan(1, tuple(choices))).problems == []
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_a_job_that_is_open_and_waits_for_another_does_not_hold_up_its_outcome(database: SimulatedDatabase) -> None:
     waits = enqueued(1, after=[(0, "completed")]) | {"commits": 4.0, "flushes": 0.0, "rolls_back": False}
@@ -70,6 +73,7 @@ def test_a_job_that_is_open_and_waits_for_another_does_not_hold_up_its_outcome(d
     assert simulate(database, Plan(1, tuple(choices), poll=30.0)).problems == []
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_a_waiting_job_that_is_claimed_by_an_update_and_fails_does_not_wait_for_ever(
     database: SimulatedDatabase,
@@ -82,6 +86,7 @@ def test_a_waiting_job_that_is_claimed_by_an_update_and_fails_does_not_wait_for_
     assert simulate(database, Plan(1, tuple(choices))).problems == []
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_a_job_that_waits_for_another_in_two_ways_does_not_run_if_that_fails(database: SimulatedDatabase) -> None:
     choices = [

@@ -202,13 +202,13 @@ def test_every_claim_on_a_promoted_server_has_a_higher_lease_number_than_all_bef
     """tests/chaos/test_failover.py promotes one."""
     connection.execute(LIMITED)
     connection.execute("create or replace function lease_era() returns bigint language sql return 2000000000")
-    for options in ({"job_type": "a"}, {"job_type": "a", "key": "k"}, {"job_type": "b"}):
-        queue.enqueue(**options)
-        (job,) = queue.claim([options["job_type"]])
-        assert job.lease == 2_000_000_001, options
+    for job_type, key in (("a", None), ("a", "k"), ("b", None)):
+        queue.enqueue(job_type, key=key)
+        (job,) = queue.claim([job_type])
+        assert job.lease == 2_000_000_001, (job_type, key)
         queue.release(job)
-        (job,) = queue.claim([options["job_type"]])
-        assert job.lease == 2_000_000_002, options
+        (job,) = queue.claim([job_type])
+        assert job.lease == 2_000_000_002, (job_type, key)
         queue.complete(job)
     assert connection.execute(BY_UPDATE, [queue.enqueue("a")]).fetchone() == (2_000_000_001,)
 
