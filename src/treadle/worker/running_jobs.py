@@ -178,7 +178,8 @@ class RunningJobs:
 
     async def _run(self, running: Running, finished: Callable[[], None]) -> None:
         try:
-            outcome = await self._refused(running) or await self._executor.execute(running)
+            outcome = await self._refused(running) if running.policy.at_most_once else None
+            outcome = outcome or await self._executor.execute(running)
         except BaseException as error:  # must not happen; but a slot must never be lost
             log.exception("the outcome of job %s could not be determined", running.claim.id)
             outcome = Outcome(Ending.FAILED, error=clean_error(error))
@@ -199,7 +200,7 @@ class RunningJobs:
 
     async def _refused(self, running: Running) -> Outcome | None:
         """Before an attempt begins that must not be repeated, this is stored. The outcome, if it must not begin."""
-        if not running.function.policy.at_most_once or running.attempt.interrupted_by is not None:
+        if running.attempt.interrupted_by is not None:
             return None
         started = await self._completer.start_once(running.claim)
         if started is None:
