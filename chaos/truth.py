@@ -21,7 +21,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -34,7 +34,6 @@ from chaos.truth_app import QUEUES, TYPES
 from chaos.truth_surfaces import Key, Numbers, Surfaces
 from treadle import JobQueue
 from treadle.operations.metrics import CACHE_SECONDS
-from treadle.words.errors import WrongStatus
 from treadle.words.json import Json
 
 EXACT = 100
@@ -166,8 +165,7 @@ def compare(url: str, folder: Path, seconds: float, load: Load, seed: int) -> Er
                     jobs: list[Json] = [{}] * chance.randint(1, load.a_second // 5)
                     priority, delay = chance.choice([100, 100, 150]), chance.choice([0, 0, 2])
                     ids = queue.enqueue_many(name, jobs, queue=QUEUES[name], priority=priority, delay=delay)
-                    with suppress(WrongStatus):  # it has run already
-                        queue.cancel(ids[0])
+                    queue.cancel(ids[0])  # unless it has run already
 
         def hold_snapshot(stopped: threading.Event) -> None:
             while not stopped.wait(SNAPSHOT_SECONDS):

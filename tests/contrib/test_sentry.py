@@ -298,10 +298,10 @@ def test_the_transaction_in_which_a_worker_was_started_is_not_that_of_its_jobs(a
         raise LookupError
 
     @app.job(retry=Retries(0))
-    async def returns_a_set() -> Any:
-        return {1}
+    async def returns_an_object() -> Any:
+        return object()
 
-    handles = [fails.enqueue(), returns_a_set.enqueue()]
+    handles = [fails.enqueue(), returns_an_object.enqueue()]
 
     async def body(_: Worker) -> None:
         await finished(*handles)
@@ -310,7 +310,7 @@ def test_the_transaction_in_which_a_worker_was_started_is_not_that_of_its_jobs(a
         run(app, body)
     (started,) = [each for each in sentry.transactions if each["transaction"] == "start-up"]
     assert started["contexts"]["trace"]["trace_id"] == transaction.trace_id
-    assert {each["transaction"] for each in sentry.errors} == {"fails", "returns_a_set"}
+    assert {each["transaction"] for each in sentry.errors} == {"fails", "returns_an_object"}
     ours = {each["contexts"]["trace"]["trace_id"] for each in sentry.errors}
     assert transaction.trace_id not in ours
 
@@ -323,19 +323,19 @@ def test_what_fails_outside_of_a_handler_is_reported(app: Treadle, start: Start,
     def needs_a_number(n: int) -> None: ...
 
     @app.job(retry=Retries(0))
-    def returns_a_set() -> Any:
-        return {1}
+    def returns_an_object() -> Any:
+        return object()
 
     async def body(_: Worker) -> None:
         connection.execute("""select enqueue('needs_a_number', '{"n": "seven"}', p_max_attempts => 1)""")
-        await finished(await returns_a_set.aenqueue())
+        await finished(await returns_an_object.aenqueue())
         await auntil(lambda: len(sentry.errors) == 2)
 
     run(app, body)
     by_type = {event["transaction"]: event for event in sentry.errors}
     assert "n" in by_type["needs_a_number"]["exception"]["values"][-1]["value"]
-    assert by_type["returns_a_set"]["message"].startswith("returns_a_set: ")
-    assert by_type["returns_a_set"]["contexts"]["job"]["attempt"] == 1
+    assert by_type["returns_an_object"]["message"].startswith("returns_an_object: ")
+    assert by_type["returns_an_object"]["contexts"]["job"]["attempt"] == 1
     assert len({each["contexts"]["trace"]["trace_id"] for each in sentry.errors}) == 2
 
 
