@@ -254,8 +254,8 @@ MUTANTS = [
     Mutant(
         "jobs that are completed together open their limits without a call of the trigger for each",
         f"{FUNCTIONS}/public/complete_jobs.sql",
-        "~(treadle.flag_opening() | treadle.flag_counting())",
-        "~treadle.flag_counting()",
+        "~(treadle.flag_opening() | treadle.flag_counting() | treadle.flag_once())",
+        "~(treadle.flag_counting() | treadle.flag_once())",
         test("queue/job_ended", "test_completions_note_the_openings_of_their_limits_together"),
     ),
     Mutant(
@@ -268,8 +268,8 @@ MUTANTS = [
     Mutant(
         "jobs that are settled together open their limits once, not for each",
         SETTLE,
-        "flags = job.flags & ~treadle.flag_opening()",
-        "flags = job.flags",
+        "flags = job.flags & ~(treadle.flag_opening() | treadle.flag_once())",
+        "flags = job.flags & ~treadle.flag_once()",
         test("queue/job_ended", "test_other_ends_note_the_openings_of_their_limits_together"),
     ),
     Mutant(
