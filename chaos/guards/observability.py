@@ -121,8 +121,8 @@ MUTANTS = [
     Mutant(
         "a generator middleware runs in child processes",
         "src/treadle/worker/child.py",
-        "        return returned(function, attempt, middlewares.call(job_of(attempt), handler))\n",
-        "        return returned(function, attempt, handler())\n",
+        "state.interruption.call(partial(middlewares.call, job_of(attempt), handler))",
+        "state.interruption.call(handler)",
         test("worker/middleware", "test_a_generator_middleware_runs_where_the_handler_does"),
     ),
     Mutant(

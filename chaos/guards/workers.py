@@ -440,4 +440,19 @@ MUTANTS = [
         "",
         test("jobs/handle", "test_what_waits_is_refused_on_an_event_loop"),
     ),
+    Mutant(
+        "an interruption of a handler never hits the next job of its thread",
+        "src/treadle/words/interruption.py",
+        "            except JobInterrupted:  # it was sent before the handler had ended, and arrives after that\n"
+        "                continue\n",
+        "            finally:\n                pass\n",
+        test("worker/interruption", "test_a_job_in_the_same_thread_is_not_interrupted_for_the_one_before"),
+    ),
+    Mutant(
+        "a handler is not interrupted after it has ended",
+        "src/treadle/words/interruption.py",
+        "            if self._ended or self._sent:\n",
+        "            if self._sent:\n",
+        test("worker/interruption", "test_nothing_is_sent_after_the_handler_has_ended"),
+    ),
 ]

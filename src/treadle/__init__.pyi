@@ -45,6 +45,7 @@ from treadle.words.errors import (
     StoredDamaged as StoredDamaged,
     StoredNotFound as StoredNotFound,
     StoreMissing as StoreMissing,
+    TimedOut as TimedOut,
     TreadleError as TreadleError,
     UndecodableJob as UndecodableJob,
     UnknownJobType as UnknownJobType,

@@ -17,7 +17,7 @@ from chaos.ledger import FOLDER, Ledger
 from pydantic import BeforeValidator
 from pydantic_core import core_schema
 
-from treadle import Job, Retries, Treadle, group
+from treadle import Job, Retries, TimedOut, Treadle, group
 
 app = Treadle(schema=os.environ.get("TREADLE_TEST_SCHEMA", "treadle"))
 _ledgers: dict[str, Ledger] = {}
@@ -253,6 +253,16 @@ class SlowToSerialize:
 async def return_slow_result(job: Job) -> SlowToSerialize:
     note("start", job)
     return SlowToSerialize(job)
+
+
+@app.job(retry=Retries(0), process=True, timeout=0.1)
+def sleep_in_child(job: Job) -> None:
+    note("start", job)
+    try:
+        time.sleep(600)
+    except TimedOut:
+        note("timed out", job)
+        raise
 
 
 @app.job(retry=Retries(0), process=True, timeout=(1, 1))

@@ -229,10 +229,12 @@ def test_a_job_does_not_run_again_beside_a_thread_of_it_that_still_runs(app: Tre
         with lock:
             at_once += 1
             most = max(most, at_once)
-        if job.fence == 1:
-            ended.wait(0.8)
-        with lock:
-            at_once -= 1
+        try:
+            if job.fence == 1:
+                ended.wait(0.8)
+        finally:
+            with lock:
+                at_once -= 1
         return job.fence
 
     async def body(worker: Worker) -> None:

@@ -13,7 +13,7 @@ from treadle.attempt.memory import Memory
 from treadle.attempt.outbox import Outbox
 from treadle.attempt.progress import ProgressReport, ProgressTracker
 from treadle.attempt.transactions import Transactions
-from treadle.words.errors import JobInterrupted
+from treadle.words.errors import INTERRUPTIONS
 from treadle.words.job import Claim, Origin
 from treadle.words.outcome import Interrupt
 from treadle.words.record import OutgoingEvent, OutgoingLogLine
@@ -48,6 +48,7 @@ class Attempt:
         "environment",
         "interrupted_by",
         "job",
+        "noticed",
         "started",
     )
 
@@ -56,6 +57,8 @@ class Attempt:
         self.environment = environment
         self.started = time.monotonic()
         self.interrupted_by: Interrupt | None = None
+        self.noticed = False
+        """The handler knows that it is interrupted."""
         self.begun_once = False
         """The handler has begun, and must not be called again if it does not end."""
         self._writer = writer
@@ -84,13 +87,15 @@ class Attempt:
     def check(self) -> None:
         """Raise JobInterrupted if the handler has to stop."""
         if self.interrupted_by is not None:
-            raise JobInterrupted(self.interrupted_by)
+            self.noticed = True
+            raise INTERRUPTIONS[self.interrupted_by]
 
     def require_accepted(self, accepted: bool) -> None:
         """Stop the handler if the database refused a write because the job is no longer claimed by this attempt."""
         if not accepted:
             self.interrupt(Interrupt.LEASE_LOST)
-            raise JobInterrupted(Interrupt.LEASE_LOST)
+            self.noticed = True
+            raise INTERRUPTIONS[Interrupt.LEASE_LOST]
 
     # Progress
 

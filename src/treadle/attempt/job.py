@@ -101,7 +101,8 @@ class Job:
     @property
     def cancelled(self) -> bool:
         """Whether the handler should stop: the job is cancelled or out of time, or the worker has to give it up."""
-        return self._attempt.interrupted_by is not None
+        self._attempt.noticed = self._attempt.interrupted_by is not None
+        return self._attempt.noticed
 
     def check(self) -> None:
         """Raise JobInterrupted if the handler should stop."""

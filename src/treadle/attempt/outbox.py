@@ -15,6 +15,7 @@ from typing import TypeVar
 from treadle.text.exceptions import clean_error
 from treadle.words.clock import now
 from treadle.words.errors import InvalidArgument
+from treadle.words.interruption import uninterrupted
 from treadle.words.naming import text_within
 from treadle.words.payload import EVENT_LIMIT, Json, encode
 from treadle.words.record import OutgoingEvent, OutgoingLogLine
@@ -56,7 +57,7 @@ class Outbox:
         name = text_within(name, 100, "event")
         text = encode(data, EVENT_LIMIT, name)
         at = now()
-        with self._changed:
+        with uninterrupted(), self._changed:
             if len(self.events) >= EVENTS_WAITING and not (may_wait and self._wait_for_room()):
                 raise InvalidArgument(
                     f"{len(self.events):,} events of this job are waiting to be written: "
@@ -67,6 +68,10 @@ class Outbox:
         self._notify()
 
     def add_log_line(self, level: int, logger: str, message: str) -> None:
+        with uninterrupted():
+            self._add_log_line(level, logger, message)
+
+    def _add_log_line(self, level: int, logger: str, message: str) -> None:
         level = max(-LEVEL_LIMIT, min(LEVEL_LIMIT, level))
         logger, message, at = clean_error(logger, LOGGER_LIMIT), clean_error(message, LINE_LIMIT), now()
         with self._changed:

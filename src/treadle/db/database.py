@@ -29,6 +29,7 @@ from treadle.db.url import Target
 from treadle.settings import chosen_schema
 from treadle.words.connections import DEFAULT, Connections
 from treadle.words.errors import DatabaseUnreachable, InvalidArgument
+from treadle.words.interruption import uninterrupted
 
 SyncSource: TypeAlias = Connection[Any] | ConnectionPool[Any]
 AsyncSource: TypeAlias = AsyncConnection[Any] | AsyncConnectionPool[Any]
@@ -74,16 +75,17 @@ class Database:
         return self.origin.embedded
 
     def run(self, query: Query[Result]) -> Result:
-        (result,) = self.transport.run_together((query,))
+        (result,) = self.run_together((query,))
         return result
 
     def run_together(self, queries: Sequence[Query[Result]]) -> list[Result]:
         """Run all of them or none: in the caller's transaction if one is open, else in a transaction of their own."""
-        return self.transport.run_together(queries)
+        with uninterrupted():
+            return self.transport.run_together(queries)
 
     def run_in(self, transaction: Transaction, query: Query[Result]) -> Result:
         """Run it inside a transaction() of this database."""
-        with limited(transaction, self.limits.answer):
+        with uninterrupted(), limited(transaction, self.limits.answer):
             return run(transaction, query, self.schema)
 
     async def arun_in(self, transaction: AsyncTransaction, query: Query[Result]) -> Result:
@@ -132,7 +134,7 @@ class Database:
 
         Times that Python cannot represent are clamped to the first or the last that it can.
         """
-        (result,) = self.transport.read_together((query,), READ_SECONDS if seconds is None else seconds)
+        (result,) = self.read_together((query,), seconds)
         return result
 
     async def aread(self, query: Query[Result], seconds: float | None = None) -> Result:
@@ -141,7 +143,8 @@ class Database:
 
     def read_together(self, queries: Sequence[Query[Result]], seconds: float | None = None) -> list[Result]:
         """Several reads in one transaction and with one snapshot, so that their results agree with each other."""
-        return self.transport.read_together(queries, READ_SECONDS if seconds is None else seconds)
+        with uninterrupted():
+            return self.transport.read_together(queries, READ_SECONDS if seconds is None else seconds)
 
     async def aread_together(self, queries: Sequence[Query[Result]], seconds: float | None = None) -> list[Result]:
         return await self.transport.aread_together(queries, READ_SECONDS if seconds is None else seconds)

@@ -23,6 +23,7 @@ from treadle.db.transport import Driver, Receive
 from treadle.db.url import Target, patient, require_url, resolve, resolve_listening
 from treadle.words.connections import Connections
 from treadle.words.errors import DatabaseUnreachable
+from treadle.words.interruption import uninterrupted
 
 
 class Pooled(Driver):
@@ -117,16 +118,19 @@ class Pooled(Driver):
     @contextmanager
     def taken(self) -> Iterator[Connection[Any]]:
         pool = self._pool or self._open_pool()
-        # Not with the pool's context manager: it ends a transaction, and these connections never have one open.
-        connection = pool.take()
+        connection = None
         try:
+            # Not with the pool's context manager: it ends a transaction, and these connections never have one open.
+            with uninterrupted():
+                connection = pool.take()
             yield connection
         except psycopg.Error as error:
-            if server_changed(error, connection):
+            if connection is not None and server_changed(error, connection):
                 pool.renew()
             raise
         finally:
-            pool.give(connection)
+            if connection is not None:
+                _give(pool, connection)
 
     @asynccontextmanager
     async def ataken(self) -> AsyncIterator[AsyncConnection[Any]]:
@@ -181,3 +185,15 @@ class Pooled(Driver):
         """Callers that waited while another one tried to connect do not try again, one after the other."""
         if self._url is None and self._failed is not None and self._failed[0] > moment:
             raise DatabaseUnreachable(str(self._failed[1]), self._failed[1].summary)
+
+
+def _give(pool: Pool, connection: OwnConnection) -> None:
+    """A handler is interrupted once at most, perhaps just here."""
+    given = False
+    try:
+        with uninterrupted():
+            pool.give(connection)
+            given = True
+    finally:
+        if not given:
+            pool.give(connection)

@@ -201,6 +201,25 @@ class JobInterrupted(BaseException):
         self.reason = reason
 
 
+class TimedOut(JobInterrupted):
+    """Raised in a handler on a thread or in a child process whose time is over."""
+
+    def __init__(self) -> None:
+        super().__init__(Interrupt.TIMEOUT)
+
+
+def _without_arguments(interrupt: Interrupt) -> type[JobInterrupted]:
+    """What is raised in another thread is a class."""
+
+    def init(self: JobInterrupted) -> None:
+        JobInterrupted.__init__(self, interrupt)
+
+    return type("JobInterrupted", (JobInterrupted,), {"__init__": init, "__module__": __name__})
+
+
+INTERRUPTIONS = {each: TimedOut if each is Interrupt.TIMEOUT else _without_arguments(each) for each in Interrupt}
+
+
 class StepsChanged(TreadleError):
     """The steps of a job differ from those of its earlier attempts."""
 

@@ -28,6 +28,7 @@ from treadle.jobs.function import JobFunction
 from treadle.jobs.load import load
 from treadle.text.exceptions import clean_error
 from treadle.words.errors import DatabaseUnreachable
+from treadle.words.interruption import NOTICE_SECONDS, Interruption, SignalledInterruption, uninterrupted
 from treadle.words.job import Claim
 from treadle.words.outcome import Ending, Interrupt, Outcome
 from treadle.worker import log_format
@@ -51,6 +52,7 @@ class ChildState:
     def __init__(self, pipe: "Connection[Any, Any]") -> None:
         self.attempt: Attempt | None = None
         self.stop: Callable[[], object] | None = None
+        self.interruption: Interruption | None = None
         self.main: asyncio.Task[Any] | None = None
         """What waits for the handler on the event loop."""
         self.has_records = threading.Event()
@@ -72,13 +74,13 @@ class ChildState:
             raise DatabaseUnreachable(f"the events of job {attempt.claim.id} could not be written")
 
     def send(self, message: dict[str, object]) -> None:
-        with self._lock:
+        with uninterrupted(), self._lock:
             self._pipe.send_bytes(json.dumps(message).encode())
 
     def send_records(self, attempt: Attempt) -> None:
         """Send all progress, events and log lines."""
         outbox = attempt.outbox
-        with self._lock:
+        with uninterrupted(), self._lock:
             while True:
                 progress = attempt.take_progress()
                 events, log_lines = outbox.next_events(EVENTS, SIZE), outbox.next_log_lines(SIZE)
@@ -104,7 +106,7 @@ def work(pipe: "Connection[Any, Any]") -> None:
         while True:
             order = orders.get()
             outcome = _run(order, state, runner)
-            attempt, state.attempt, state.stop = state.attempt, None, None
+            attempt, state.attempt, state.stop, state.interruption = state.attempt, None, None, None
             if attempt is not None:
                 state.send_records(attempt)
             state.send({"outcome": list(outcome._replace(exception=None))})
@@ -147,7 +149,13 @@ def _run(order: dict[str, Any], state: ChildState, runner: asyncio.Runner) -> Ou
                 # end the next job, too.
                 state.spoilt = state.main is None or not state.main.done()
             return returned(function, attempt, value)
-        return returned(function, attempt, middlewares.call(job_of(attempt), handler))
+        state.interruption = SignalledInterruption()
+        if attempt.interrupted_by is not None:  # before there was anything to interrupt
+            _interrupt_soon(attempt, state.interruption)
+        done, value = state.interruption.call(partial(middlewares.call, job_of(attempt), handler))
+        if not done:
+            raise value  # noqa: TRY301
+        return returned(function, attempt, value)
     except BaseException as error:
         return raised(function, attempt, error)
     finally:
@@ -195,9 +203,11 @@ def _listen(pipe: "Connection[Any, Any]", orders: "queue.SimpleQueue[dict[str, A
         except Exception:  # the worker is gone
             os._exit(1)
         if "interrupt" in message:
-            attempt, stop = state.attempt, state.stop
+            attempt, stop, interruption = state.attempt, state.stop, state.interruption
             if attempt is not None:
                 attempt.interrupt(Interrupt(message["interrupt"]))
+            if attempt is not None and interruption is not None:
+                _interrupt_soon(attempt, interruption)
             if stop is not None:
                 with contextlib.suppress(RuntimeError):  # the event loop has just stopped
                     stop()
@@ -206,6 +216,18 @@ def _listen(pipe: "Connection[Any, Any]", orders: "queue.SimpleQueue[dict[str, A
             state.flushed.set()
         else:
             orders.put(message)
+
+
+def _interrupt_soon(attempt: Attempt, interruption: Interruption) -> None:
+    """A handler that checks its job may stop in its own way."""
+
+    def interrupt() -> None:
+        if attempt.interrupted_by is not None and not attempt.noticed:
+            interruption.interrupt(attempt.interrupted_by)
+
+    timer = threading.Timer(NOTICE_SECONDS, interrupt)
+    timer.daemon = True
+    timer.start()
 
 
 def _send_records(state: ChildState) -> None:

@@ -20,6 +20,7 @@ from pydantic_core import from_json
 from treadle.attempt.attempt import running_attempt
 from treadle.attempt.job import job_of
 from treadle.jobs.workload import Workload
+from treadle.words.interruption import Interruption
 from treadle.words.outcome import Ending, Outcome
 from treadle.worker.children import Children
 from treadle.worker.forks import end_if_forked
@@ -66,7 +67,7 @@ class Executor:
                 if function.is_async:
                     call = partial(self._middlewares.acall, job, handler)
                 else:
-                    call = partial(self._on_thread, partial(self._middlewares.call, job, handler))
+                    call = partial(self._on_thread, running, partial(self._middlewares.call, job, handler))
                 result = await self._around(running, call)
             return returned(function, attempt, result)
         except BaseException as error:  # also SystemExit: a handler must not end the worker
@@ -92,9 +93,14 @@ class Executor:
             call = partial(middleware, job_of(running.attempt), call)
         return call()
 
-    async def _on_thread(self, call: Callable[[], Any]) -> Any:
+    async def _on_thread(self, running: Running, call: Callable[[], Any]) -> Any:
+        interruption = running.interruption = Interruption()
+        if running.attempt.interrupted_by is not None:  # while a middleware waited
+            running.interrupt_thread(interruption)
         # Errors are returned, because a future does not accept a StopIteration, and its caller would wait forever.
-        done, value = await asyncio.get_running_loop().run_in_executor(self._threads, copy_context().run, _called, call)
+        done, value = await asyncio.get_running_loop().run_in_executor(
+            self._threads, copy_context().run, _called, interruption, call
+        )
         if done:
             return value
         raise value
@@ -137,10 +143,8 @@ def _pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max(1, threads), thread_name_prefix="treadle-job")
 
 
-def _called(call: Callable[[], Any]) -> tuple[bool, Any]:
+def _called(interruption: Interruption, call: Callable[[], Any]) -> tuple[bool, Any]:
     try:
-        return True, untraced(call)
-    except BaseException as error:
-        return False, error
+        return interruption.call(partial(untraced, call))
     finally:
         end_if_forked()

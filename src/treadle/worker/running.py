@@ -10,6 +10,7 @@ from treadle.attempt.environment import Environment
 from treadle.jobs.function import JobFunction
 from treadle.jobs.policy import Policy
 from treadle.words.clock import now
+from treadle.words.interruption import NOTICE_SECONDS, Interruption
 from treadle.words.job import Claim
 from treadle.words.outcome import Interrupt
 
@@ -26,6 +27,7 @@ class Running:
         "entered",
         "function",
         "in_child",
+        "interruption",
         "policy",
         "reported",
         "slot",
@@ -53,6 +55,7 @@ class Running:
         self.task: asyncio.Task[None] | None = None
         self.timers: list[asyncio.TimerHandle] = []
         self.stop_child: Callable[[], None] | None = None
+        self.interruption: Interruption | None = None  # of a handler on a thread
         self.entered = False  # its task has taken its first step
         self.begun = False  # it does not wait for a child process, or for the first step of its task
         self.reported = False
@@ -64,8 +67,8 @@ class Running:
         self.begun = True
 
     def interrupt(self, reason: Interrupt) -> None:
-        """Ask the handler to stop. A coroutine is cancelled; a thread is interrupted when it next uses its job; a child
-        process is asked, and killed if it does not stop."""
+        """Ask the handler to stop. A coroutine is cancelled; a thread is interrupted when it next uses its job, or soon
+        after that; a child process is asked, and killed if it does not stop."""
         if self.attempt.interrupted_by is not None:
             return
         self.attempt.interrupt(reason)
@@ -74,6 +77,18 @@ class Running:
         elif self.function.is_async and not self.in_child and self.task is not None and self.entered:
             # A task that is cancelled before its first step never runs, so it would never be removed.
             self.task.cancel()
+        elif self.interruption is not None:
+            self.interrupt_thread(self.interruption)
+
+    def interrupt_thread(self, interruption: Interruption) -> None:
+        """A handler that checks its job may stop in its own way."""
+        reason = self.attempt.interrupted_by
+
+        def interrupt() -> None:
+            if reason is not None and not self.attempt.noticed:
+                interruption.interrupt(reason)
+
+        self.timers.append(asyncio.get_running_loop().call_later(NOTICE_SECONDS, interrupt))
 
     def disarm(self) -> None:
         for timer in self.timers:
