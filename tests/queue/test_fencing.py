@@ -200,9 +200,10 @@ def test_every_claim_on_a_promoted_server_has_a_higher_lease_number_than_all_bef
     queue: JobQueue, connection: Connection[Any]
 ) -> None:
     """tests/chaos/test_failover.py promotes one."""
-    connection.execute(LIMITED)
     connection.execute("create or replace function lease_era() returns bigint language sql return 2000000000")
     for job_type, key in (("a", None), ("a", "k"), ("b", None)):
+        if job_type == "b":  # the limit sends every claim another way
+            connection.execute(LIMITED)
         queue.enqueue(job_type, key=key)
         (job,) = queue.claim([job_type])
         assert job.lease == 2_000_000_001, (job_type, key)
