@@ -443,7 +443,8 @@ MUTANTS = [
     Mutant(
         "an interruption of a handler never hits the next job of its thread",
         "src/treadle/words/interruption.py",
-        "            except JobInterrupted:  # it was sent before the handler had ended, and arrives after that\n"
+        "            except JobInterrupted as error:  # it was sent before the handler had ended, and arrives after that\n"
+        "                ended = ended or (False, error)\n"
         "                continue\n",
         "            finally:\n                pass\n",
         test("worker/interruption", "test_a_job_in_the_same_thread_is_not_interrupted_for_the_one_before"),
