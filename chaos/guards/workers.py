@@ -443,7 +443,7 @@ MUTANTS = [
     Mutant(
         "an interruption of a handler never hits the next job of its thread",
         "src/treadle/words/interruption.py",
-        "            except JobInterrupted as error:  # it was sent before the handler had ended, and arrives after that\n"
+        "            except JobInterrupted as error:  # it was sent before the handler had ended\n"
         "                ended = ended or (False, error)\n"
         "                continue\n",
         "            finally:\n                pass\n",

@@ -52,7 +52,7 @@ class Interruption:
                     except BaseException as error:
                         ended = False, error
                 self.end()
-            except JobInterrupted as error:  # it was sent before the handler had ended, and arrives after that
+            except JobInterrupted as error:  # it was sent before the handler had ended
                 ended = ended or (False, error)
                 continue
             return ended
