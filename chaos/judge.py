@@ -264,7 +264,9 @@ def _ends(history: History) -> Iterator[Violation]:
             elif claim not in history.finishing and history.how(claim) not in ("returned", "broke"):
                 yield Violation("lost", f"job {job}: completed, but its handler did not return ({history.how(claim)})")
         elif row["status"] == "failed":
-            if raised[job] < row["max_attempts"] and not row.get("excused"):
+            # One that was cancelled after its claim, and then retried, has used an attempt, which may not have begun.
+            used = raised[job] + (job in history.cancelling and job in history.moving)
+            if used < row["max_attempts"] and not row.get("excused"):
                 text = f"job {job}: failed too early, after {raised[job]} of {row['max_attempts']} attempts"
                 yield Violation("lost", text)
         elif job not in history.cancelling.keys() | gave_up and not any(

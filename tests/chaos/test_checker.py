@@ -68,6 +68,11 @@ def test_a_job_that_finishes_without_a_reason_is_lost() -> None:
     assert violation_kinds([*GOOD[:3], end("stopped")], DONE) == ["lost"]
     assert violation_kinds([*GOOD[:3], end("raised")], DONE._replace(status="failed")) == ["lost"]
     assert violation_kinds([*GOOD[:3], end("raised")], DONE._replace(status="failed", max_attempts=1)) == []
+    # Cancelled when it was claimed, before it began, and retried: that attempt counts.
+    retried = [*GOOD[:2], entry("cancelling", 2.5, id="a"), entry("moving", 2.6, id="a"), start(2), end("raised", 2)]
+    twice = DONE._replace(status="failed", lease=2, attempts=2, max_attempts=2)
+    assert violation_kinds(retried, twice) == []
+    assert violation_kinds([each for each in retried if each["what"] != "moving"], twice) == ["blamed", "lost"]
     assert violation_kinds(GOOD[:3], DONE._replace(status="failed", crashes=3)) == []
     assert violation_kinds(GOOD[:2], DONE._replace(status="cancelled")) == ["lost"]
     assert violation_kinds([*GOOD[:2], entry("cancelling", 2, id="a")], DONE._replace(status="cancelled")) == []
