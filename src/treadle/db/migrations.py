@@ -10,6 +10,7 @@ functions, which need no lock.
 import hashlib
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ from treadle.db.function_settings import PINNED_LOCALLY, function_sql
 from treadle.db.preparation import BEFORE, Preparation, check_sql, preparation_sql, preparations, prepare
 from treadle.db.query import in_schema, sql_names, sql_text
 from treadle.db.setup_connection import connect
-from treadle.db.table_locks import LONGEST_TIMEOUT, lock_sql, retried, settings_sql
+from treadle.db.table_locks import LOCK_TIMEOUT, LONGEST_TIMEOUT, lock_sql, retried, settings_sql
 from treadle.settings import chosen_schema
 from treadle.words.errors import NotAllowed, SchemaError
 from treadle.words.naming import schema_name
@@ -82,13 +83,10 @@ begin
 end
 $$;"""
 
-# The columns with generated numbers, and the last number of each.
+# The columns with generated numbers.
 GENERATED = """\
-select attribute.attrelid::regclass::text, attribute.attname::text, pg_sequence_last_value(sequence.name)
+select attribute.attrelid::regclass::text, attribute.attname::text
 from pg_attribute as attribute
-cross join lateral (
-    select pg_get_serial_sequence(attribute.attrelid::regclass::text, attribute.attname)::regclass as name
-) as sequence
 where attribute.attrelid in (select oid from pg_class where relnamespace = to_regnamespace(%s) and relkind = 'r')
   and attribute.attidentity <> ''
 """
@@ -301,14 +299,25 @@ def _retired_functions(state: State, server_version: int, schema: str) -> Iterat
             yield Step(f"drop {name}()", sql, in_schema(entry, schema), frozenset({"jobs"}))
 
 
-def _sequences_behind(connection: Connection[Any], schema: str) -> Iterator[Step]:
-    """Logical replication copies rows, and not the sequences from which their numbers come."""
-    for table, column, last in connection.execute(GENERATED.encode(), [f'"{schema}"']).fetchall():
-        (highest,) = connection.execute(f"select max({column}) from {table}".encode()).fetchone() or (None,)
-        if highest is not None and highest > (last or 0):
-            sequence = f"pg_get_serial_sequence('{table}', '{column}')"
-            advance = f"select setval({sequence}, (select max({column}) from {table}));"
-            yield Step(f"numbers of {table}", advance, "")
+def _sequences_behind(connection: Connection[Any], schema: str) -> list[Step]:
+    """Logical replication copies rows, and not the sequences from which their numbers come. A table that somebody has
+    locked is left out."""
+    steps = []
+    with connection.transaction():
+        connection.execute(PINNED_LOCALLY)
+        for table, column in connection.execute(GENERATED.encode(), [f'"{schema}"']).fetchall():
+            sequence = f"pg_get_serial_sequence('{table}', '{column}')::regclass"
+            highest, last = f"(select max({column}) from {table})", f"coalesce(pg_sequence_last_value({sequence}), 0)"
+            # In one statement: what its snapshot sees was numbered before the last number is read, so that rows which
+            # are added meanwhile do not look like copies.
+            is_behind = f"select {highest} > {last}"
+            with suppress(psycopg.errors.LockNotAvailable), connection.transaction():
+                connection.execute(f"set local lock_timeout = {LOCK_TIMEOUT}".encode())
+                if connection.execute(is_behind.encode()).fetchone() == (True,):
+                    advance = f"select setval({sequence}, greatest({highest}, {last}));"
+                    steps.append(Step(f"numbers of {table}", advance, ""))
+                connection.execute("set local lock_timeout = 0")
+    return steps
 
 
 def _state(connection: Connection[Any], schema: str) -> State | None:
