@@ -275,6 +275,6 @@ MUTANTS = [
         f"{FUNCTIONS}/public/replace_job.sql",
         "    accepted := treadle.lock_claimed(p_worker_id, array[p_id], array[p_lease]) <> '{}';\n",
         "    accepted := true;\n",
-        test("jobs/replacing", "test_a_job_whose_claim_is_lost_is_not_replaced"),
+        test("jobs/replacing", "test_a_replacement_and_the_end_of_the_attempt_are_one_transaction"),
     ),
 ]

@@ -254,8 +254,8 @@ MUTANTS = [
     Mutant(
         "jobs that are completed together open their limits without a call of the trigger for each",
         f"{FUNCTIONS}/public/complete_jobs.sql",
-        "~(treadle.flag_opening() | treadle.flag_counting() | treadle.flag_once())",
-        "~(treadle.flag_counting() | treadle.flag_once())",
+        "~(treadle.flag_opening() | treadle.flag_counting())",
+        "~treadle.flag_counting()",
         test("queue/job_ended", "test_completions_note_the_openings_of_their_limits_together"),
     ),
     Mutant(

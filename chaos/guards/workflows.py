@@ -28,8 +28,8 @@ MUTANTS = [
     Mutant(
         "ends that are counted together call no trigger for each job",
         f"{FUNCTIONS}/public/complete_jobs.sql",
-        "~(treadle.flag_opening() | treadle.flag_counting() | treadle.flag_once())",
-        "~(treadle.flag_opening() | treadle.flag_once())",
+        "~(treadle.flag_opening() | treadle.flag_counting())",
+        "~treadle.flag_opening()",
         test("queue/dependency_cost", "test_completions_that_are_counted_together_call_no_trigger_for_each_job"),
     ),
     Mutant(

@@ -14,6 +14,7 @@ class Flag(IntFlag):
     SKIPPED = 128
     SIGNAL = 256
     LIMITED = 512
-    OPENING = 1024
-    COUNTING = 2048
-    WATCHED = 4096
+    ONCE = 1024
+    OPENING = 2048
+    COUNTING = 4096
+    WATCHED = 8192

@@ -4,4 +4,4 @@
 -- clears the bit.
 create or replace function treadle.flag_opening() returns smallint
 language sql immutable parallel safe
-return 1024::smallint;
+return 2048::smallint;

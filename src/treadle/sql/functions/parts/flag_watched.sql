@@ -1,4 +1,4 @@
 -- The bit of jobs.flags that says: jobs wait for the end of this one.
 create or replace function treadle.flag_watched() returns smallint
 language sql immutable parallel safe
-return 4096::smallint;
+return 8192::smallint;

@@ -31,7 +31,7 @@ begin
             finished_at = v_now,
             result = done.result,
             -- Done below for all of them, not by job_ended().
-            flags = job.flags & ~(treadle.flag_opening() | treadle.flag_counting() | treadle.flag_once())
+            flags = job.flags & ~(treadle.flag_opening() | treadle.flag_counting())
         from done
         where job.id = done.id
           and job.lease = done.lease

@@ -52,13 +52,13 @@ end
 $$;
 
 -- PostgreSQL parses the condition again for every UPDATE, so it is short, and leaves out claims, reports and ordinary
--- completions. Lists are constants ('{…}') because those are parsed in one piece. 1024 is flag_opening().
+-- completions. Lists are constants ('{…}') because those are parsed in one piece. 2048 is flag_opening().
 create or replace trigger job_ended
     after update of status on treadle.jobs
     for each row
     when (
         new.status <> all ('{claimed,running,completed}'::text[])
-        or new.finished_at is not null and (new.flags >= 1024 or old.key is not null)
+        or new.finished_at is not null and (new.flags >= 2048 or old.key is not null)
         or old.finished_at is not null
     )
     execute function treadle.job_ended();
@@ -66,5 +66,5 @@ create or replace trigger job_ended
 create or replace trigger job_deleted
     after delete on treadle.jobs
     for each row
-    when (old.flags >= 1024 or old.key is not null)
+    when (old.flags >= 2048 or old.key is not null)
     execute function treadle.job_ended();
