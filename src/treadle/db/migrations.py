@@ -82,7 +82,7 @@ begin
 end
 $$;"""
 
-# The columns with generated numbers, and the last number of each.
+# The columns with generated numbers, and the last number of each; as far as the role may advance them.
 GENERATED = """\
 select attribute.attrelid::regclass::text, attribute.attname::text, pg_sequence_last_value(sequence.name)
 from pg_attribute as attribute
@@ -91,6 +91,8 @@ cross join lateral (
 ) as sequence
 where attribute.attrelid in (select oid from pg_class where relnamespace = to_regnamespace(%s) and relkind = 'r')
   and attribute.attidentity <> ''
+  and has_table_privilege(attribute.attrelid, 'select')
+  and has_sequence_privilege(sequence.name, 'update')
 """
 
 
@@ -299,12 +301,14 @@ def _retired_functions(state: State, server_version: int, schema: str) -> Iterat
 
 def _sequences_behind(connection: Connection[Any], schema: str) -> Iterator[Step]:
     """Logical replication copies rows, and not the sequences from which their numbers come."""
-    for table, column, last in connection.execute(GENERATED.encode(), [f'"{schema}"']).fetchall():
-        (highest,) = connection.execute(f"select max({column}) from {table}".encode()).fetchone() or (None,)
-        if highest is not None and highest > (last or 0):
-            sequence = f"pg_get_serial_sequence('{table}', '{column}')"
-            advance = f"select setval({sequence}, (select max({column}) from {table}));"
-            yield Step(f"numbers of {table}", advance, "")
+    with connection.transaction():
+        connection.execute(PINNED_LOCALLY)
+        for table, column, last in connection.execute(GENERATED.encode(), [f'"{schema}"']).fetchall():
+            (highest,) = connection.execute(f"select max({column}) from {table}".encode()).fetchone() or (None,)
+            if highest is not None and highest > (last or 0):
+                sequence = f"pg_get_serial_sequence('{table}', '{column}')"
+                advance = f"select setval({sequence}, (select max({column}) from {table}));"
+                yield Step(f"numbers of {table}", advance, "")
 
 
 def _state(connection: Connection[Any], schema: str) -> State | None:
