@@ -83,12 +83,15 @@ begin
 end
 $$;"""
 
-# The columns with generated numbers.
+# The columns with generated numbers, as far as the role may advance them.
 GENERATED = """\
-select attribute.attrelid::regclass::text, attribute.attname::text
+select attribute.attrelid::regclass::text, attribute.attname::text, sequence.name
 from pg_attribute as attribute
+cross join lateral pg_get_serial_sequence(attribute.attrelid::regclass::text, attribute.attname) as sequence (name)
 where attribute.attrelid in (select oid from pg_class where relnamespace = to_regnamespace(%s) and relkind = 'r')
   and attribute.attidentity <> ''
+  and has_table_privilege(attribute.attrelid, 'select')
+  and has_sequence_privilege(sequence.name, 'update')
 """
 
 
@@ -305,16 +308,15 @@ def _sequences_behind(connection: Connection[Any], schema: str) -> list[Step]:
     steps = []
     with connection.transaction():
         connection.execute(PINNED_LOCALLY)
-        for table, column in connection.execute(GENERATED.encode(), [f'"{schema}"']).fetchall():
-            sequence = f"pg_get_serial_sequence('{table}', '{column}')::regclass"
-            highest, last = f"(select max({column}) from {table})", f"coalesce(pg_sequence_last_value({sequence}), 0)"
+        for table, column, sequence in connection.execute(GENERATED.encode(), [f'"{schema}"']).fetchall():
+            highest, last = f"(select max({column}) from {table})", f"coalesce(pg_sequence_last_value('{sequence}'), 0)"
             # In one statement: what its snapshot sees was numbered before the last number is read, so that rows which
             # are added meanwhile do not look like copies.
             is_behind = f"select {highest} > {last}"
             with suppress(psycopg.errors.LockNotAvailable), connection.transaction():
                 connection.execute(f"set local lock_timeout = {LOCK_TIMEOUT}".encode())
                 if connection.execute(is_behind.encode()).fetchone() == (True,):
-                    advance = f"select setval({sequence}, greatest({highest}, {last}));"
+                    advance = f"select setval('{sequence}', greatest({highest}, {last}));"
                     steps.append(Step(f"numbers of {table}", advance, ""))
                 connection.execute("set local lock_timeout = 0")
     return steps
