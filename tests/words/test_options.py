@@ -118,7 +118,7 @@ def add(made: Treadle) -> Any:
         (treadle, "pool_size", "; use connections=Connections(pool_size=10)"),
         (treadle, "fair_types", "; use fairness=Fairness(by_type=True)"),
         # What is an option of something else
-        (using, "timeout", "using() has no option 'timeout': it is an option of @app.job()"),
+        (using, "process", "using() has no option 'process': it is an option of @app.job()"),
         (using, "retention", '; use keep={"completed": "7d"} of Treadle()'),
         (job, "countdown", '; use delay="10m" of using()'),
         (job, "headers", "@app.job() has no option 'headers': it is an option of using()"),
@@ -250,7 +250,7 @@ def test_there_are_few_options() -> None:
     from treadle.jobs.function import UsingOptions
     from treadle.worker.options import WorkerOptions
 
-    assert len(inspect.signature(job_options).parameters) <= 16
-    assert len(UsingOptions.__annotations__) <= 14
+    assert len(inspect.signature(job_options).parameters) <= 17
+    assert len(UsingOptions.__annotations__) <= 15
     assert len(inspect.signature(Treadle).parameters) <= 11
     assert len(WorkerOptions.__annotations__) <= 11

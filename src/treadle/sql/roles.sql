@@ -151,8 +151,7 @@ grant execute on function
 grant select (
     id, job_type, priority, status, progress, current_stage, events_count, worker_id, claimed_at, created_at,
     started_at, completed_at, attempts, max_attempts, last_error, queue, run_at, lease, holds, crashes, losses, key,
-    seen_at, finished_at, unique_key, unique_while, expires_at, pace, flags, origin, partition, weight,
-    timeout,
+    seen_at, finished_at, unique_key, unique_while, expires_at, pace, flags, origin, partition, weight, timeout,
     xmax -- which transaction locks the row: treadle why
 )
     on treadle.jobs
