@@ -75,6 +75,7 @@ def test_events_tell_everything(app: Treadle, caplog: pytest.LogCaptureFixture) 
 
     async def body(worker: Worker) -> None:
         await (await twice.aenqueue(secret="hunter2")).aresult(30)  # noqa: S106
+        await auntil(lambda: any(isinstance(each, events.JobCompleted) for each in told))  # the worker hears it later
         with pytest.raises(JobFailed):
             await (await never.aenqueue()).aresult(30)
         await auntil(lambda: any(isinstance(each, events.JobFailed) for each in told))
