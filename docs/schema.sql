@@ -73,38 +73,6 @@ COMMENT ON FUNCTION treadle.announce(p_ids uuid[], p_kind text) IS 'Sends the id
 
 COMMENT ON FUNCTION treadle.begin_signals(p_ids uuid[]) IS 'Lets jobs wait for their signals: jobs whose rows are locked, and that no longer wait for other jobs. A signal that was sent before is in their checkpoint. From now on the time counts.';
 
-
-SET default_tablespace = '';
-
-SET default_table_access_method = heap;
-
-CREATE TABLE treadle.audit (
-    id bigint NOT NULL,
-    act uuid,
-    begins boolean DEFAULT true NOT NULL,
-    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    actor text NOT NULL,
-    db_user text DEFAULT SESSION_USER NOT NULL,
-    action character varying(50) NOT NULL,
-    job_id uuid,
-    job_type character varying(50),
-    queue character varying(50),
-    reason text,
-    details jsonb DEFAULT '{}'::jsonb NOT NULL
-);
-
-COMMENT ON TABLE treadle.audit IS 'What operators changed, one row per job, written in the transaction of the change.';
-
-COMMENT ON COLUMN treadle.audit.act IS 'The act that this row belongs to: a change of several jobs has one for all of them, also if it is made in several transactions. Null: the row is an act of its own.';
-
-COMMENT ON COLUMN treadle.audit.begins IS 'Whether this is the first row of its act. The audit page lists those.';
-
-COMMENT ON COLUMN treadle.audit.actor IS 'Who made the change, according to the program that made it.';
-
-COMMENT ON COLUMN treadle.audit.db_user IS 'The database user of that program.';
-
-COMMENT ON COLUMN treadle.audit.details IS 'The state before the change, and the arguments of the change.';
-
 COMMENT ON FUNCTION treadle.begins_act(p_act uuid, p_continues boolean) IS 'Whether a change begins an act, so that it is carried out: false if the act was begun before. If somebody has the lock, then another call is just beginning it; one that continues it need not know.';
 
 COMMENT ON FUNCTION treadle.blocked_by_jobs() IS 'The bit of jobs.holds that says: other jobs have to end first.';
@@ -122,6 +90,11 @@ COMMENT ON FUNCTION treadle.cancel_members(p_id uuid, p_reason text, p_limit int
 COMMENT ON FUNCTION treadle.carry_out_plan(p_id uuid, p_plan jsonb) IS 'Adds the jobs of a workflow that are only known when it begins. The row of the workflow is locked.';
 
 COMMENT ON FUNCTION treadle.change_job() IS 'Trigger: sets finished_at of a job, and places a job that becomes claimable at or above the floor of its lane.';
+
+
+SET default_tablespace = '';
+
+SET default_table_access_method = heap;
 
 CREATE TABLE treadle.schedules (
     name character varying(100) NOT NULL,
@@ -872,6 +845,33 @@ COMMENT ON FUNCTION treadle.wake_workers(p_due timestamp with time zone, p_now b
 COMMENT ON FUNCTION treadle.watch_member(p_id uuid, p_past uuid) IS 'Watches one of the jobs of a workflow that have not ended: marks it, so that whoever ends it comes back to the workflow.';
 
 COMMENT ON FUNCTION treadle.why_skipped(p_id uuid) IS 'Why none of the jobs of a workflow was needed: the reason of the last; null if one was, or if it has none.';
+
+CREATE TABLE treadle.audit (
+    id bigint NOT NULL,
+    act uuid,
+    begins boolean DEFAULT true NOT NULL,
+    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    actor text NOT NULL,
+    db_user text DEFAULT SESSION_USER NOT NULL,
+    action character varying(50) NOT NULL,
+    job_id uuid,
+    job_type character varying(50),
+    queue character varying(50),
+    reason text,
+    details jsonb DEFAULT '{}'::jsonb NOT NULL
+);
+
+COMMENT ON TABLE treadle.audit IS 'What operators changed, one row per job, written in the transaction of the change.';
+
+COMMENT ON COLUMN treadle.audit.act IS 'The act that this row belongs to: a change of several jobs has one for all of them, also if it is made in several transactions. Null: the row is an act of its own.';
+
+COMMENT ON COLUMN treadle.audit.begins IS 'Whether this is the first row of its act. The audit page lists those.';
+
+COMMENT ON COLUMN treadle.audit.actor IS 'Who made the change, according to the program that made it.';
+
+COMMENT ON COLUMN treadle.audit.db_user IS 'The database user of that program.';
+
+COMMENT ON COLUMN treadle.audit.details IS 'The state before the change, and the arguments of the change.';
 
 ALTER TABLE treadle.audit ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME treadle.audit_id_seq

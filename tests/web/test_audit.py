@@ -128,6 +128,7 @@ def test_every_action_of_the_audit_can_be_chosen(
             "select operate(%s, %s, 'ada', p_priority => %s)", [action, [job], 7 if action[0] == "p" else None]
         )
     connection.execute("select operate('cancel', %s, 'ada')", [[first]])
+    connection.execute("select edit_job(%(job)s, '{\"n\": 1}'), copy_job(%(job)s)", {"job": first})
     connection.execute("select operate('delete', %s, 'ada')", [[first]])
     fail(queue, ["no"], "mail")
     count_now(app)
@@ -152,7 +153,7 @@ def test_every_action_of_the_audit_can_be_chosen(
     }
     assert writers == {
         *("operate", "pause", "resume", "set_limit", "reset_limit", "put_schedule", "operate_schedule", "mute_errors"),
-        *("set_concurrency", "send_signal"),
+        *("set_concurrency", "send_signal", "edit_job", "copy_job"),
     }
 
 

@@ -149,11 +149,11 @@ def test_viewers_cannot_search_in_payloads(viewer: Browser, queue: JobQueue) -> 
 @pytest.mark.parametrize(
     ("status", "shown"),
     [
-        ("pending", {"cancel", "delete", "priority"}),
-        ("later", {"cancel", "delete", "priority", "run_now"}),
-        ("running", {"cancel", "priority"}),
-        ("completed", {"retry", "delete"}),
-        ("cancelled", {"retry", "delete"}),
+        ("pending", {"cancel", "delete", "priority", "edit", "copy"}),
+        ("later", {"cancel", "delete", "priority", "run_now", "edit", "copy"}),
+        ("running", {"cancel", "priority", "copy"}),
+        ("completed", {"retry", "delete", "copy"}),
+        ("cancelled", {"retry", "delete", "edit", "copy"}),
     ],
 )
 def test_a_job_has_buttons_for_the_possible_actions(

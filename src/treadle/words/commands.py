@@ -19,7 +19,20 @@ NAMES = (
         "stats",
         "retry",
     ),
-    *("cancel", "delete", "run-now", "priority", "signal", "pause", "resume", "pauses", "concurrency", "schedules"),
+    *(
+        "cancel",
+        "delete",
+        "run-now",
+        "priority",
+        "edit",
+        "copy",
+        "signal",
+        "pause",
+        "resume",
+        "pauses",
+        "concurrency",
+        "schedules",
+    ),
     *("limits", "top", "dashboard", "ping", "config", "doctor", "bench", "completion"),
 )
 _COMMAND = re.compile(rf"\btreadle (?:worker module:app\b|(?:{'|'.join(NAMES)})\b)")
