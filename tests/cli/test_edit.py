@@ -1,24 +1,14 @@
 """treadle edit and treadle copy: arguments are checked as those of a new job."""
 
 import json
-from typing import Any
 
 import pytest
 
-from tests.support import cli_app
-from tests.support.apps import use_database
 from tests.support.commands import json_output_of, output_of, run_treadle
 from treadle import JobQueue, JobRow, Retries
 
 APP = ("--app", "tests.support.cli_app:app")
-
-
-@pytest.fixture(autouse=True)
-def where(url: str, monkeypatch: pytest.MonkeyPatch) -> Any:
-    backend = use_database(cli_app.app, url, monkeypatch)
-    monkeypatch.setenv("TREADLE_DATABASE_URL", url)
-    yield
-    backend.database.close()
+pytestmark = pytest.mark.usefixtures("database_of_cli_app")
 
 
 @pytest.fixture

@@ -5,23 +5,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from tests.support import cli_app
-from tests.support.apps import use_database
 from tests.support.commands import TREADLE, json_output_of, output_of, run_in_process, run_treadle
 from tests.support.screens import terminal
 from treadle import JobQueue, JobRow, Once
 from treadle.cli import main
 
 APP = ("--app", "tests.support.cli_app:app")
-
-
-@pytest.fixture(autouse=True)
-def where(url: str, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A database of the test's own for an application that is imported once."""
-    backend = use_database(cli_app.app, url, monkeypatch)
-    monkeypatch.setenv("TREADLE_DATABASE_URL", url)
-    yield
-    backend.database.close()
+pytestmark = pytest.mark.usefixtures("database_of_cli_app")
 
 
 def enqueued(queue: JobQueue, *arguments: str, **more: Any) -> JobRow:

@@ -15,6 +15,7 @@ from treadle.jobs import edits
 from treadle.jobs.edits import Author
 from treadle.words.formatting import printable
 from treadle.words.job import JobRow
+from treadle.words.status import Status
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -95,9 +96,9 @@ def edit(retry: bool, **options: Any) -> None:
 
 
 def _refusal(given: Edit) -> str:
-    status = given.job.status
-    if (status.finished and status != "completed") or status == "pending":
-        return "has these arguments already, or is a workflow"
-    return f"is {status} and cannot be edited; " + (
-        "copy it with treadle copy" if status.finished else "cancel it first, and edit it then"
-    )
+    match given.job.status:
+        case Status.COMPLETED:
+            return "is completed and cannot be edited; copy it with treadle copy"
+        case Status.CLAIMED | Status.RUNNING as status:
+            return f"is {status} and cannot be edited; cancel it first, and edit it then"
+    return "has these arguments already, or is a workflow"

@@ -10,7 +10,7 @@ class TreadleError(Exception):
     """The base of all errors of Treadle."""
 
     def __str__(self) -> str:
-        from treadle.words.commands import as_called  # of no use to those who see no error
+        from treadle.words.commands import as_called  # only when an error is shown
 
         return as_called(super().__str__())
 
