@@ -186,6 +186,20 @@ MUTANTS = [
         test("queue/by_hand", "test_a_claim_by_hand_under_the_same_name_moves_the_lease"),
     ),
     Mutant(
+        "the check of sequences waits for no lock",
+        "src/treadle/db/migrations.py",
+        "            with suppress(psycopg.errors.LockNotAvailable), connection.transaction():\n",
+        "            with connection.transaction():\n",
+        test("db/migrations_under_load", "test_a_changed_function_needs_no_lock"),
+    ),
+    Mutant(
+        "the check of sequences runs no code of a stranger",
+        "src/treadle/db/migrations.py",
+        "        connection.execute(PINNED_LOCALLY)\n        for table, column, sequence",
+        "        for table, column, sequence",
+        test("db/search_path", "test_a_migration_runs_no_code_of_a_stranger"),
+    ),
+    Mutant(
         "sequences that logical replication has left behind are advanced",
         "src/treadle/db/migrations.py",
         "        *_sequences_behind(connection, schema),\n",

@@ -456,4 +456,11 @@ MUTANTS = [
         "            if self._sent:\n",
         test("worker/interruption", "test_nothing_is_sent_after_the_handler_has_ended"),
     ),
+    Mutant(
+        "what runs at most once is not retried because the application has a default",
+        "src/treadle/jobs/job_options.py",
+        '            found.pop("retry", None)\n',
+        "            pass\n",
+        test("jobs/group", "test_defaults_are_for_functions_that_do_not_say_otherwise"),
+    ),
 ]
