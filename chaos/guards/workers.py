@@ -450,6 +450,13 @@ MUTANTS = [
         test("worker/interruption", "test_a_job_in_the_same_thread_is_not_interrupted_for_the_one_before"),
     ),
     Mutant(
+        "a handler is called once, whenever its interruption arrives",
+        "src/treadle/words/interruption.py",
+        "                ended = ended or (False, error)\n",
+        "",
+        test("worker/interruption", "test_a_handler_is_called_once_whenever_its_interruption_arrives"),
+    ),
+    Mutant(
         "a handler is not interrupted after it has ended",
         "src/treadle/words/interruption.py",
         "            if self._ended or self._sent:\n",

@@ -1,5 +1,6 @@
 """Handlers that block their thread or process are interrupted by an exception, and nothing else ever is."""
 
+import inspect
 import sys
 import threading
 import time
@@ -13,6 +14,7 @@ from tests.support.handlers import nap_in_child, sleep_in_child
 from tests.support.workers import Ledger, auntil, run
 from treadle import Job, JobCancelled, JobFailed, JobInterrupted, Retries, TimedOut, Treadle
 from treadle.words import interruption as module
+from treadle.words.errors import INTERRUPTIONS
 from treadle.words.interruption import Interruption, SignalledInterruption, uninterrupted
 from treadle.words.outcome import Interrupt
 from treadle.worker.worker import Worker
@@ -167,6 +169,29 @@ def test_a_job_in_the_same_thread_is_not_interrupted_for_the_one_before(
             assert await (await count.aenqueue(1000)).aresult(30) == 1000
 
     run(app, body, concurrency=1)
+
+
+def test_a_handler_is_called_once_whenever_its_interruption_arrives() -> None:
+    """Here, when the handler has failed and that is not noted yet."""
+    lines, first = inspect.getsourcelines(Interruption.call)
+    noted = first + next(nth for nth, line in enumerate(lines) if "ended = False, error" in line)
+    calls = []
+
+    def handler() -> None:
+        calls.append(1)
+        raise ValueError("no")
+
+    def arrive(frame: FrameType, event: str, _: object) -> Any:
+        if event == "line" and frame.f_lineno == noted:
+            raise INTERRUPTIONS[Interrupt.TIMEOUT]
+        return arrive if frame.f_code is Interruption.call.__code__ else None
+
+    sys.settrace(arrive)
+    try:
+        done, error = Interruption().call(handler)
+    finally:
+        sys.settrace(None)
+    assert (calls, done, type(error)) == ([1], False, TimedOut)
 
 
 def test_an_interruption_before_the_handler_begins() -> None:
